@@ -54,9 +54,7 @@ int64_t tfm::elementFlops(Operation *op, int64_t perElement) {
 }
 
 int64_t MatmulOp::getFlops() {
-  RankedTensorType a = tensorType(getA());
-  int64_t k = a.getDimSize(a.getRank() - (getTransposeA() ? 2 : 1));
-  return 2 * k * tensorType(getY()).getNumElements();
+  return 2 * getTerms() * tensorType(getY()).getNumElements();
 }
 
 int64_t ScatterAddOp::getFlops() {

@@ -53,6 +53,11 @@ RankedTensorType ParamOp::getTensorType() {
   return cast<RankedTensorType>(getType());
 }
 
+int64_t MatmulOp::getTerms() {
+  RankedTensorType a = tensorType(getA());
+  return a.getDimSize(a.getRank() - (getTransposeA() ? 2 : 1));
+}
+
 int64_t ParamOp::getNumStackedDims() {
   return static_cast<int64_t>(getSymName().count('*'));
 }

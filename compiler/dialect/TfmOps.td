@@ -443,6 +443,10 @@ def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor,
     build($_builder, $_state, a, b, transpose_a, transpose_b,
           ::tfm::arithmeticType(::mlir::getElementTypeOrSelf(a.getType())));
   }]>];
+  let extraClassDeclaration = [{
+    /// K: the terms that an element of the result is a sum of.
+    int64_t getTerms();
+  }];
   let hasCanonicalizer = 1;
   let hasVerifier = 1;
 }

@@ -35,6 +35,7 @@
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/Triple.h"
 #include <chrono>
+#include <optional>
 
 using namespace tfm;
 
@@ -144,9 +145,9 @@ writeText(llvm::StringRef path,
 }
 
 /// Where `Emit::Asm` puts forms of kernels for sm_90a: `kernels.sm_90a.ptx`
-/// beside `kernels.ptx`; nowhere, empty, beside standard output.
+/// beside `kernels.ptx`; nowhere, empty, beside what is no file.
 std::string formsPath(llvm::StringRef path) {
-  if (path == "-")
+  if (path == "-" || isDevice(path))
     return "";
   llvm::StringRef ending = llvm::sys::path::extension(path);
   return (path.drop_back(ending.size()) + ".sm_90a" + ending).str();
@@ -170,6 +171,83 @@ BuildStatus buildAst(const BuildOptions &options, SourceManager &sources,
   });
 }
 
+/// Takes what passes say of a module. Whatever goes wrong in them is ours, not
+/// the user's; warnings, which are printed, are of what is less than it could
+/// be.
+class PassMessages {
+public:
+  explicit PassMessages(mlir::MLIRContext *context)
+      : handler(context, [this](mlir::Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning)
+            llvm::errs() << "note: " << diagnostic.str() << '\n';
+          else if (bug.empty())
+            bug = diagnostic.str();
+          return mlir::success();
+        }) {}
+
+  /// The first error.
+  llvm::StringRef firstError() const { return bug; }
+
+private:
+  std::string bug;
+  mlir::ScopedDiagnosticHandler handler;
+};
+
+/// One build; members are what its stages share.
+class Builder {
+public:
+  explicit Builder(const BuildOptions &options)
+      : options(options), watch(options.time),
+        context(mlir::MLIRContext::Threading::DISABLED), diagnostics(sources) {}
+
+  BuildStatus build();
+
+private:
+  BuildStatus chooseTargets();
+  /// Whether what is built for the processors can be linked here.
+  BuildStatus checkLinking() const;
+  BuildStatus loadModule();
+  BuildStatus checkOutput() const;
+  /// Whether the recipe is what the options want; adds variants and the device
+  /// to the targets that suit it.
+  BuildStatus readRecipe();
+  /// A module for every target.
+  BuildStatus scheduleVariants();
+  BuildStatus writeModule(mlir::ModuleOp written) const;
+  BuildStatus writeDeviceAssembly();
+  BuildStatus removeEarlierForms() const;
+  BuildStatus writeCode();
+  BuildStatus writeObjects(ModelCode &code, const KernelTarget &target);
+
+  /// Fails for what a pass has said.
+  BuildStatus bug(const llvm::Twine &what) const {
+    return fail(what + ": " + messages->firstError(), BuildStatus::Bug);
+  }
+  bool isProgram() const { return options.emit == Emit::Exe; }
+  /// Whether the kernels of a device are all that is written.
+  bool isDeviceAssembly() const { return device && options.emit == Emit::Asm; }
+  /// Whether the descriptor is an object of its own: a program's has the images
+  /// of devices, which are in work while code for processors is made.
+  bool isDescribedApart() const { return device && isProgram(); }
+
+  const BuildOptions &options;
+  Stopwatch watch;
+  /// Null where only processors run the model.
+  const KernelTarget *device = nullptr;
+  /// The device first, once the recipe has been read.
+  std::vector<const KernelTarget *> targets;
+  mlir::MLIRContext context;
+  SourceManager sources;
+  Diagnostics diagnostics;
+  std::string output;
+  /// Once there is a module.
+  std::optional<PassMessages> messages;
+  /// As the frontend made it, until it is one of `modules`.
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
+  std::vector<ScheduledModel> variants;
+};
+
 } // namespace
 
 std::string tfm::wrongPrecision(mlir::ModuleOp module, llvm::StringRef wanted) {
@@ -188,10 +266,8 @@ std::string tfm::wrongPrecision(mlir::ModuleOp module, llvm::StringRef wanted) {
          "`, or `-D train.precision=" + wanted.str() + "` where there is one";
 }
 
-BuildStatus tfm::build(const BuildOptions &options) {
-  Stopwatch watch(options.time);
+BuildStatus Builder::chooseTargets() {
   registerTargets();
-  const KernelTarget *device = nullptr;
   if (options.target != "cpu") {
     llvm::Expected<const KernelTarget *> named =
         KernelTarget::named(options.target);
@@ -199,40 +275,43 @@ BuildStatus tfm::build(const BuildOptions &options) {
       return fail(llvm::toString(named.takeError()), BuildStatus::WrongUsage);
     device = *named;
   }
-  llvm::Expected<std::vector<const KernelTarget *>> targets =
+  llvm::Expected<std::vector<const KernelTarget *>> processors =
       KernelTarget::variants("cpu", options.cpu);
-  if (!targets)
-    return fail(llvm::toString(targets.takeError()), BuildStatus::WrongUsage);
+  if (!processors)
+    return fail(llvm::toString(processors.takeError()),
+                BuildStatus::WrongUsage);
+  targets = std::move(*processors);
   if (options.emit == Emit::Schedule && !device)
     if (llvm::Expected<const KernelTarget *> one =
             KernelTarget::one(options.target, options.cpu, "a schedule");
         !one)
       return fail(llvm::toString(one.takeError()), BuildStatus::WrongUsage);
-  llvm::Triple there(targets->front()->triple()),
-      here(llvm::sys::getProcessTriple());
-  if (options.emit >= Emit::Shared &&
-      (there.getArch() != here.getArch() || there.getOS() != here.getOS()))
-    return fail("'" + options.cpu + "' is a processor of " +
-                    there.getArchName() + " " +
-                    llvm::Triple::getOSTypeName(there.getOS()) +
-                    ", and this machine links for " + here.getArchName() + " " +
-                    llvm::Triple::getOSTypeName(here.getOS()) + ": " +
-                    (device ? ""
-                            : "write an object file with `--emit obj` and "
-                              "link it there (docs/cli.md), or ") +
-                    "build there",
-                BuildStatus::InputError);
+  return checkLinking();
+}
 
-  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+BuildStatus Builder::checkLinking() const {
+  llvm::Triple there(targets.front()->triple()),
+      here(llvm::sys::getProcessTriple());
+  if (options.emit < Emit::Shared ||
+      (there.getArch() == here.getArch() && there.getOS() == here.getOS()))
+    return BuildStatus::Ok;
+  return fail("'" + options.cpu + "' is a processor of " + there.getArchName() +
+                  " " + llvm::Triple::getOSTypeName(there.getOS()) +
+                  ", and this machine links for " + here.getArchName() + " " +
+                  llvm::Triple::getOSTypeName(here.getOS()) + ": " +
+                  (device ? ""
+                          : "write an object file with `--emit obj` and "
+                            "link it there (docs/cli.md), or ") +
+                  "build there",
+              BuildStatus::InputError);
+}
+
+BuildStatus Builder::loadModule() {
   context.loadDialect<TfmDialect, mlir::func::FuncDialect>();
-  SourceManager sources;
-  Diagnostics diagnostics(sources);
-  if (options.emit == Emit::Ast)
-    return buildAst(options, sources, diagnostics);
   FrontendOptions frontend;
   frontend.defines = options.defines;
   frontend.recipeDecides = true;
-  mlir::OwningOpRef<mlir::ModuleOp> module =
+  module =
       compileToTfm(context, sources, options.source, frontend, diagnostics);
   if (!module || options.warn)
     diagnostics.print(llvm::errs());
@@ -240,36 +319,36 @@ BuildStatus tfm::build(const BuildOptions &options) {
     return BuildStatus::InputError;
   watch.stage("frontend");
 
-  std::string output = outputOf(options);
-  if (std::string why = whyNotWritten(output, options.emit, sources);
-      !why.empty())
-    return fail("cannot write " + output + ": " + why, BuildStatus::InputError);
-  // Whatever goes wrong from here on is ours, not the user's; warnings are of
-  // what is less than it could be.
-  std::string bug;
-  mlir::ScopedDiagnosticHandler handler(
-      &context, [&](mlir::Diagnostic &diagnostic) {
-        if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning)
-          llvm::errs() << "note: " << diagnostic.str() << '\n';
-        else if (bug.empty())
-          bug = diagnostic.str();
-        return mlir::success();
-      });
-  if (options.emit == Emit::Tfm)
-    return writeText(output, [&](llvm::raw_pwrite_stream &os) {
-      module->print(os);
-      return llvm::Error::success();
-    });
+  output = outputOf(options);
+  if (BuildStatus status = checkOutput(); status != BuildStatus::Ok)
+    return status;
+  messages.emplace(&context);
+  return BuildStatus::Ok;
+}
+
+BuildStatus Builder::checkOutput() const {
+  std::vector<std::string> paths = {output};
+  if (isDeviceAssembly())
+    if (std::string path = formsPath(output); !path.empty())
+      paths.push_back(std::move(path));
+  for (const std::string &path : paths)
+    if (std::string why = whyNotWritten(path, options.emit, sources);
+        !why.empty())
+      return fail("cannot write " + path + ": " + why, BuildStatus::InputError);
+  return BuildStatus::Ok;
+}
+
+BuildStatus Builder::readRecipe() {
   mlir::FailureOr<mlir::FloatType> precision = precisionOf(*module);
   if (mlir::failed(precision))
-    return fail("cannot read the recipe: " + bug, BuildStatus::Bug);
+    return bug("cannot read the recipe");
   if (std::string why = wrongPrecision(*module, options.precision);
       !why.empty())
     return fail(why, BuildStatus::InputError);
   mlir::FailureOr<mlir::Type> weights = weightsOfGeneration(*module),
                               cache = cacheOfGeneration(*module);
   if (mlir::failed(weights) || mlir::failed(cache))
-    return fail("cannot read the recipe: " + bug, BuildStatus::Bug);
+    return bug("cannot read the recipe");
   if (!weights->isF32() && options.warn &&
       findProgram(*module, ProgramKind::Loss))
     llvm::errs()
@@ -280,108 +359,148 @@ BuildStatus tfm::build(const BuildOptions &options) {
                 ? "; its caches are of bf16, too\n"
                 : "\n");
   if (options.emit != Emit::Schedule)
-    KernelTarget::addFaster(*targets, {*precision, *weights, *cache});
+    KernelTarget::addFaster(targets, {*precision, *weights, *cache});
   if (device) {
     // A program has code for processors beside it.
-    if (options.emit != Emit::Exe)
-      targets->clear();
-    targets->insert(targets->begin(), device);
+    if (!isProgram())
+      targets.clear();
+    targets.insert(targets.begin(), device);
   }
-  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
-  for (size_t i = 1; i != targets->size(); ++i)
+  return BuildStatus::Ok;
+}
+
+BuildStatus Builder::scheduleVariants() {
+  for (size_t i = 1; i != targets.size(); ++i)
     modules.push_back(module->clone());
   modules.push_back(std::move(module));
-  for (auto [model, target] : llvm::zip_equal(modules, *targets))
+  for (auto [model, target] : llvm::zip_equal(modules, targets))
     if (mlir::failed(prepare(*model, *target)))
-      return fail("cannot transform the model: " + bug, BuildStatus::Bug);
+      return bug("cannot transform the model");
   watch.stage("transforms");
-  std::vector<ScheduledModel> variants;
-  for (auto [model, target] : llvm::zip_equal(modules, *targets)) {
+  for (auto [model, target] : llvm::zip_equal(modules, targets)) {
     if (mlir::failed(scheduleModel(*model, *target)))
-      return fail("cannot schedule the model: " + bug, BuildStatus::Bug);
+      return bug("cannot schedule the model");
     if (std::string why = target->whyNot(*model); !why.empty())
       return fail(why, BuildStatus::InputError);
     variants.push_back({*model, *target});
   }
   watch.stage("schedule");
-  if (options.emit == Emit::Schedule)
-    return writeText(output, [&](llvm::raw_pwrite_stream &os) {
-      modules.front()->print(os);
+  return BuildStatus::Ok;
+}
+
+BuildStatus Builder::writeModule(mlir::ModuleOp written) const {
+  return writeText(output, [&](llvm::raw_pwrite_stream &os) {
+    written.print(os);
+    return llvm::Error::success();
+  });
+}
+
+BuildStatus Builder::removeEarlierForms() const {
+  std::string path = formsPath(output);
+  if (!llvm::sys::fs::is_regular_file(path))
+    return BuildStatus::Ok;
+  if (std::error_code error = llvm::sys::fs::remove(path))
+    return fail("cannot remove " + path +
+                    ", which is of an earlier build: " + error.message(),
+                BuildStatus::InputError);
+  return BuildStatus::Ok;
+}
+
+BuildStatus Builder::writeDeviceAssembly() {
+  mlir::FailureOr<std::vector<DeviceImage>> images =
+      emitDeviceCode(variants.front());
+  if (mlir::failed(images))
+    return bug("cannot generate code");
+  watch.stage("kernels");
+  // What an assembler takes at once is a file: the kernels that all GPUs run,
+  // and beside them the forms of some for one kind. Those of an earlier build
+  // are none of these.
+  if (BuildStatus status = removeEarlierForms(); status != BuildStatus::Ok)
+    return status;
+  for (const DeviceImage &image : *images) {
+    std::string path =
+        image.part == TFM_PART_FORMS ? formsPath(output) : output;
+    if (path.empty())
+      continue;
+    BuildStatus written = writeText(path, [&](llvm::raw_pwrite_stream &os) {
+      os << llvm::StringRef(image.bytes).rtrim('\0');
       return llvm::Error::success();
     });
-
-  if (device && options.emit == Emit::Asm) {
-    mlir::FailureOr<std::vector<DeviceImage>> images =
-        emitDeviceCode(variants.front());
-    if (mlir::failed(images))
-      return fail("cannot generate code: " + bug, BuildStatus::Bug);
-    watch.stage("kernels");
-    // What an assembler takes at once is a file: the kernels that all GPUs
-    // run, and beside them the forms of some for one kind. Those of an earlier
-    // build are none of these.
-    if (std::string path = formsPath(output);
-        llvm::sys::fs::is_regular_file(path))
-      llvm::sys::fs::remove(path);
-    for (const DeviceImage &image : *images) {
-      std::string path =
-          image.part == TFM_PART_FORMS ? formsPath(output) : output;
-      if (path.empty())
-        continue;
-      BuildStatus written = writeText(path, [&](llvm::raw_pwrite_stream &os) {
-        os << llvm::StringRef(image.bytes).rtrim('\0');
-        return llvm::Error::success();
-      });
-      if (written != BuildStatus::Ok)
-        return written;
-    }
-    return BuildStatus::Ok;
+    if (written != BuildStatus::Ok)
+      return written;
   }
+  return BuildStatus::Ok;
+}
 
+BuildStatus Builder::writeCode() {
   llvm::LLVMContext llvmContext;
-  const KernelTarget &target = *(*targets)[device ? 1 : 0];
-  bool isProgram = options.emit == Emit::Exe;
+  const KernelTarget &target = *targets[device ? 1 : 0];
   mlir::FailureOr<ModelCode> code =
-      emitCode(variants, llvmContext, /*assembled=*/isProgram);
-  // A program's descriptor has the images of devices, which are still in work.
-  bool isApart = device && isProgram;
+      emitCode(variants, llvmContext, /*assembled=*/isProgram());
   if (mlir::failed(code) ||
-      (!isApart && mlir::failed(describe(*code, *code->module))))
-    return fail("cannot generate code: " + bug, BuildStatus::Bug);
-  llvm::Module &functions = *code->module;
+      (!isDescribedApart() && mlir::failed(describe(*code, *code->module))))
+    return bug("cannot generate code");
   watch.stage("kernels");
   if (options.emit == Emit::Llvm)
     return writeText(output, [&](llvm::raw_pwrite_stream &os) {
-      functions.print(os, nullptr);
+      code->module->print(os, nullptr);
       return llvm::Error::success();
     });
   if (options.emit == Emit::Asm)
     return writeText(output, [&](llvm::raw_pwrite_stream &os) {
-      return target.writeAssembly(functions, os);
+      return target.writeAssembly(*code->module, os);
     });
+  return writeObjects(*code, target);
+}
+
+BuildStatus Builder::writeObjects(ModelCode &code, const KernelTarget &target) {
   std::vector<llvm::SmallString<0>> objects;
   auto addObject = [&](llvm::Module &module) {
     llvm::raw_svector_ostream os(objects.emplace_back());
     return target.writeObject(module, os);
   };
+  llvm::Module &functions = *code.module;
   if (llvm::Error error = addObject(functions))
     return fail(llvm::toString(std::move(error)), BuildStatus::Bug);
   watch.stage("machine code");
   if (options.emit == Emit::Obj)
     return write(output, objects.front());
-  if (isApart) {
-    llvm::Module description("description", llvmContext);
+  if (isDescribedApart()) {
+    llvm::Module description("description", functions.getContext());
     description.setTargetTriple(functions.getTargetTriple());
-    if (mlir::failed(describe(*code, description)))
-      return fail("cannot generate code: " + bug, BuildStatus::Bug);
+    if (mlir::failed(describe(code, description)))
+      return bug("cannot generate code");
     if (llvm::Error error = addObject(description))
       return fail(llvm::toString(std::move(error)), BuildStatus::Bug);
     watch.stage("images");
   }
   if (llvm::Error error =
-          link({objects.begin(), objects.end()}, output, !isProgram))
+          link({objects.begin(), objects.end()}, output, !isProgram()))
     return fail("cannot write " + output + ": " +
                     llvm::toString(std::move(error)),
                 BuildStatus::InputError);
   watch.stage("link");
   return BuildStatus::Ok;
+}
+
+BuildStatus Builder::build() {
+  if (BuildStatus status = chooseTargets(); status != BuildStatus::Ok)
+    return status;
+  if (options.emit == Emit::Ast)
+    return buildAst(options, sources, diagnostics);
+  if (BuildStatus status = loadModule(); status != BuildStatus::Ok)
+    return status;
+  if (options.emit == Emit::Tfm)
+    return writeModule(*module);
+  if (BuildStatus status = readRecipe(); status != BuildStatus::Ok)
+    return status;
+  if (BuildStatus status = scheduleVariants(); status != BuildStatus::Ok)
+    return status;
+  if (options.emit == Emit::Schedule)
+    return writeModule(*modules.front());
+  return isDeviceAssembly() ? writeDeviceAssembly() : writeCode();
+}
+
+BuildStatus tfm::build(const BuildOptions &options) {
+  return Builder(options).build();
 }

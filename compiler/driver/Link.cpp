@@ -29,21 +29,6 @@ using namespace tfm;
 
 namespace {
 
-/// The archive that every model links.
-llvm::Expected<std::string> findRuntime() {
-  static int anchor;
-  std::string program = llvm::sys::fs::getMainExecutable("", &anchor);
-  llvm::StringRef folder = llvm::sys::path::parent_path(program);
-  for (llvm::StringRef place : {"lib", "../lib", "../lib/tfm"}) {
-    llvm::SmallString<256> path(folder);
-    llvm::sys::path::append(path, place, "libtfm_runtime.a");
-    if (llvm::sys::fs::exists(path))
-      return std::string(path);
-  }
-  return llvm::createStringError("cannot find libtfm_runtime.a in lib beside " +
-                                 program);
-}
-
 llvm::Expected<std::string> findLinker() {
 #ifdef TFM_MODEL_LINKER
   return TFM_MODEL_LINKER;
@@ -110,6 +95,20 @@ llvm::Error noTemporary(std::error_code error) {
 }
 
 } // namespace
+
+llvm::Expected<std::string> tfm::findRuntime() {
+  static int anchor;
+  std::string program = llvm::sys::fs::getMainExecutable("", &anchor);
+  llvm::StringRef folder = llvm::sys::path::parent_path(program);
+  for (llvm::StringRef place : {"lib", "../lib", "../lib/tfm"}) {
+    llvm::SmallString<256> path(folder);
+    llvm::sys::path::append(path, place, "libtfm_runtime.a");
+    if (llvm::sys::fs::exists(path))
+      return std::string(path);
+  }
+  return llvm::createStringError("cannot find libtfm_runtime.a in lib beside " +
+                                 program);
+}
 
 llvm::Error tfm::link(std::vector<llvm::StringRef> objects,
                       llvm::StringRef output, bool shared) {

@@ -10,13 +10,17 @@
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include <string>
 #include <vector>
 
 namespace tfm {
 
+/// The archive of the runtime: `lib/libtfm_runtime.a` beside or above the
+/// running program. Fails where it is not there.
+llvm::Expected<std::string> findRuntime();
+
 /// Links object files with the runtime into an executable at `output`, or alone
 /// into a shared library, by the system's C++ compiler as linker driver.
-/// The runtime is `lib/libtfm_runtime.a` beside or above the running program.
 llvm::Error link(std::vector<llvm::StringRef> objects, llvm::StringRef output,
                  bool shared);
 

@@ -79,6 +79,14 @@ int64_t tfm::alignmentOf(Value view) {
   return static_cast<int64_t>(steps & -steps);
 }
 
+BlockArgument tfm::writtenArgumentOf(Value value) {
+  if (value)
+    for (Operation *user : value.getUsers())
+      if (auto write = dyn_cast<WriteOp>(user))
+        return cast<BlockArgument>(write.getTo());
+  return {};
+}
+
 BlockArgument tfm::argumentOf(Value operand) {
   auto read = operand ? operand.getDefiningOp<ReadOp>() : ReadOp();
   return read ? cast<BlockArgument>(read.getFrom()) : BlockArgument();
@@ -135,10 +143,8 @@ std::string tfm::describe(Operation *step) {
   if (!launch || launch.getKind() == KernelKind::Fold)
     return text;
   SmallVector<Operation *> ops = computedOps(launch);
-  if (auto matmul = dyn_cast<MatmulOp>(ops.front())) {
-    ArrayRef<int64_t> a = tensorType(matmul.getA()).getShape();
-    os << 'x' << a[a.size() - (matmul.getTransposeA() ? 2 : 1)];
-  }
+  if (auto matmul = dyn_cast<MatmulOp>(ops.front()))
+    os << 'x' << matmul.getTerms();
   // A kernel of one op says it with its kind.
   if (launch.getKind() != KernelKind::Row)
     ops.erase(ops.begin());

@@ -40,6 +40,9 @@ mlir::Operation *largestStep(mlir::Operation *step);
 /// The argument of its launch that an operand is read from; null where there is
 /// no operand, or it is computed.
 mlir::BlockArgument argumentOf(mlir::Value operand);
+
+/// The same of what a kernel writes a value to; null where it does not.
+mlir::BlockArgument writtenArgumentOf(mlir::Value value);
 /// The largest power of two, up to `bufferAlignment`, of which every byte that
 /// a view (`sched.view`) begins at is a multiple.
 int64_t alignmentOf(mlir::Value view);

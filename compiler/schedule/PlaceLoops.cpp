@@ -27,7 +27,7 @@ std::vector<CarriedPlan> &ValuePlacer::planCarried(RepeatOp repeat) {
       if (!repeat.getReverse() && yield.getOperand(j) == argument)
         plan.savedAs = static_cast<int>(j);
     if (plan.savedAs < 0) {
-      View place = wantedPlace(result);
+      View place = makeWantedPlace(result);
       if (!place.isValid() || !canBeViewed(result, place) ||
           !canBeViewed(argument, place))
         place = allocate(result);

@@ -204,7 +204,7 @@ static View withGaps(View view, const KernelTarget &kernels) {
 View ValuePlacer::place(Value value) {
   if (auto it = views.find(value); it != views.end())
     return it->second;
-  View view = wantedPlace(value);
+  View view = makeWantedPlace(value);
   if (suits(value, view))
     return views[value] = view;
   if (Value over = overwritten(value); over && own.erase(over))
@@ -222,7 +222,7 @@ View ValuePlacer::place(Value value) {
   return views[value] = view;
 }
 
-View ValuePlacer::wantedPlace(Value value) {
+View ValuePlacer::makeWantedPlace(Value value) {
   if (auto it = wanted.find(value); it != wanted.end())
     return it->second;
   Operation *def = value.getDefiningOp();
@@ -234,7 +234,7 @@ View ValuePlacer::wantedPlace(Value value) {
     if (user->getBlock() != def->getBlock())
       continue;
     if (isa<ReshapeOp, TransposeOp>(user)) {
-      View wanted = wantedPlace(user->getResult(0));
+      View wanted = makeWantedPlace(user->getResult(0));
       if (!wanted.isValid())
         continue;
       if (auto transpose = dyn_cast<TransposeOp>(user)) {
@@ -408,7 +408,101 @@ void ValuePlacer::placeBlock(Block &block) {
   }
 }
 
-void ValuePlacer::place(func::FuncOp func) {
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+Value ValuePlacer::rowOf(Attribute segment) const {
+  if (rows.empty())
+    return {};
+  return segment ? rows[cast<IntegerAttr>(segment).getInt()] : rows.front();
+}
+
+View ValuePlacer::allocatePort(func::FuncOp func, StringRef name,
+                               RankedTensorType type) {
+  return contiguousView(type, allocate((func.getSymName() + "." + name).str(),
+                                       contiguousView(type).numBytes()));
+}
+
+static StringRef nameOr(StringAttr name, StringRef otherwise) {
+  return name ? name.getValue() : otherwise;
+}
+
+void ValuePlacer::placeArgument(func::FuncOp func, BlockArgument arg) {
+  unsigned number = arg.getArgNumber();
+  RankedTensorType type = tensorType(arg);
+  if (auto region = ArenaRegion::ofArgument(func, number)) {
+    views[arg] = permanent.region(
+        *region, type, rowOf(func.getArgAttr(number, "tfm.segment")));
+    return;
+  }
+  if (auto gradient =
+          func.getArgAttrOfType<FlatSymbolRefAttr>(number, "tfm.gradient")) {
+    views[arg] = permanent.gradient(gradient.getValue());
+    accumulated[gradient] = arg;
+    return;
+  }
+  auto name = func.getArgAttrOfType<StringAttr>(number, "tfm.name");
+  View view = allocatePort(func, nameOr(name, "input"), type);
+  views[arg] = view;
+  Value input = emit(view);
+  InputOp::create(b, loc, b.getStringAttr(nameOr(name, "")), input);
+  int64_t segments =
+      func.getArgAttr(number, "tfm.row") ? type.getNumElements() : 0;
+  for (int64_t i = 0; i < segments; ++i)
+    rows.push_back(segments == 1 ? input : emit(view.sliced(0, i, 1)));
+}
+
+void ValuePlacer::addCounter(func::FuncOp func) {
+  bool draws = programKind(func.getSymName()) == ProgramKind::Train;
+  func.walk(
+      [&](KernelOp kernel) { draws |= drawsNumbers(*kernel.getBlock()); });
+  if (!draws)
+    return;
+  rng = emit(
+      allocatePort(func, "rng", RankedTensorType::get({4}, b.getI32Type())));
+  InputOp::create(b, loc, b.getStringAttr("rng"), rng);
+}
+
+View ValuePlacer::placeResult(func::FuncOp func, OpOperand &operand) {
+  unsigned number = operand.getOperandNumber();
+  Value value = operand.get();
+  Block &block = *operand.getOwner()->getBlock();
+  View view;
+  bool inPlace = true;
+  if (auto gradient =
+          func.getResultAttrOfType<FlatSymbolRefAttr>(number, "tfm.gradient")) {
+    view = permanent.gradient(gradient.getValue());
+    if (Value arg = accumulated.lookup(gradient))
+      inPlace = accumulatesInPlace(arg, value, block);
+  } else if (auto region = ArenaRegion::ofResult(func, number)) {
+    view = permanent.region(*region, tensorType(value),
+                            rowOf(func.getResultAttr(number, "tfm.segment")));
+    // A cache is updated in place; the optimizer's kernel has to read what it
+    // replaces at the same points, and nothing after it may.
+    for (BlockArgument arg : block.getArguments())
+      if (views[arg] == view && region->kind != ArenaRegion::Kind::Cache)
+        inPlace = canWriteOver(arg, value, block);
+  } else {
+    auto name = func.getResultAttrOfType<StringAttr>(number, "tfm.name");
+    view = allocatePort(func, nameOr(name, "result"), tensorType(value));
+  }
+  if (inPlace && fitsOrder(value, view))
+    wanted.try_emplace(value, view);
+  return view;
+}
+
+void ValuePlacer::addOutputs(func::FuncOp func, ArrayRef<View> results) {
+  for (auto [number, view] : llvm::enumerate(results)) {
+    if (func.getResultAttr(number, "tfm.gradient") ||
+        ArenaRegion::ofResult(func, number))
+      continue;
+    auto name = func.getResultAttrOfType<StringAttr>(number, "tfm.name");
+    OutputOp::create(b, loc, b.getStringAttr(nameOr(name, "")), emit(view));
+  }
+}
+
+void ValuePlacer::placeFunction(func::FuncOp func) {
   b = OpBuilder(func);
   loc = func.getLoc();
   auto op = ProgramOp::create(b, loc, func.getSymNameAttr());
@@ -416,100 +510,17 @@ void ValuePlacer::place(func::FuncOp func) {
   b.setInsertionPointToEnd(program);
   lastBuffers = {nullptr};
   Block &block = func.getBody().front();
-  // Arguments that name a region are that region, and those that name a
-  // gradient are what has been accumulated of it; others are inputs. Behind the
-  // one that says which, caches are those of one text, or of the text of their
-  // segment.
-  SmallVector<Value> rows;
-  auto rowOf = [&](Attribute segment) -> Value {
-    if (rows.empty())
-      return {};
-    return segment ? rows[cast<IntegerAttr>(segment).getInt()] : rows.front();
-  };
-  DenseMap<Attribute, Value> accumulated;
-  auto nameOf = [](StringAttr name) { return name ? name.getValue() : ""; };
-  for (BlockArgument arg : block.getArguments()) {
-    unsigned number = arg.getArgNumber();
-    auto name = func.getArgAttrOfType<StringAttr>(number, "tfm.name");
-    if (auto region = ArenaRegion::ofArgument(func, number)) {
-      views[arg] =
-          permanent.region(*region, tensorType(arg),
-                           rowOf(func.getArgAttr(number, "tfm.segment")));
-      continue;
-    }
-    if (auto gradient =
-            func.getArgAttrOfType<FlatSymbolRefAttr>(number, "tfm.gradient")) {
-      views[arg] = permanent.gradient(gradient.getValue());
-      accumulated[gradient] = arg;
-      continue;
-    }
-    RankedTensorType type = tensorType(arg);
-    Value buffer = allocate(
-        (func.getSymName() + "." + (name ? name.getValue() : "input")).str(),
-        contiguousView(type).numBytes());
-    views[arg] = contiguousView(type, buffer);
-    Value input = emit(views[arg]);
-    InputOp::create(b, loc, b.getStringAttr(nameOf(name)), input);
-    int64_t segments =
-        func.getArgAttr(number, "tfm.row") ? type.getNumElements() : 0;
-    for (int64_t i = 0; i < segments; ++i)
-      rows.push_back(segments == 1 ? input : emit(views[arg].sliced(0, i, 1)));
-  }
-  bool draws = programKind(func.getSymName()) == ProgramKind::Train;
-  func.walk(
-      [&](KernelOp kernel) { draws |= drawsNumbers(*kernel.getBlock()); });
-  if (draws) {
-    // The counter of dropout.
-    auto type = RankedTensorType::get({4}, b.getI32Type());
-    View view =
-        contiguousView(type, allocate((func.getSymName() + ".rng").str(),
-                                      contiguousView(type).numBytes()));
-    rng = emit(view);
-    InputOp::create(b, loc, b.getStringAttr("rng"), rng);
-  }
+  for (BlockArgument arg : block.getArguments())
+    placeArgument(func, arg);
+  addCounter(func);
   Operation *terminator = block.getTerminator();
   SmallVector<View> results;
-  for (OpOperand &operand : terminator->getOpOperands()) {
-    unsigned number = operand.getOperandNumber();
-    Value value = operand.get();
-    View view;
-    bool inPlace = true;
-    auto name = func.getResultAttrOfType<StringAttr>(number, "tfm.name");
-    if (auto gradient = func.getResultAttrOfType<FlatSymbolRefAttr>(
-            number, "tfm.gradient")) {
-      view = permanent.gradient(gradient.getValue());
-      if (Value arg = accumulated.lookup(gradient))
-        inPlace = accumulatesInPlace(arg, value, block);
-    } else if (auto region = ArenaRegion::ofResult(func, number)) {
-      view = permanent.region(*region, tensorType(value),
-                              rowOf(func.getResultAttr(number, "tfm.segment")));
-      // A cache is updated in place; the optimizer's kernel has to read what
-      // it replaces at the same points, and nothing after it may.
-      for (BlockArgument arg : block.getArguments())
-        if (views[arg] == view && region->kind != ArenaRegion::Kind::Cache)
-          inPlace = canWriteOver(arg, value, block);
-    } else {
-      RankedTensorType type = tensorType(value);
-      view = contiguousView(type, allocate((func.getSymName() + "." +
-                                            (name ? name.getValue() : "result"))
-                                               .str(),
-                                           contiguousView(type).numBytes()));
-    }
-    results.push_back(view);
-    if (inPlace && fitsOrder(value, view))
-      wanted.try_emplace(value, view);
-  }
+  for (OpOperand &operand : terminator->getOpOperands())
+    results.push_back(placeResult(func, operand));
   placeBlock(block);
   for (auto [value, view] : llvm::zip_equal(terminator->getOperands(), results))
     moveTo(value, view);
-  for (auto [number, view] : llvm::enumerate(results))
-    if (!func.getResultAttr(number, "tfm.gradient") &&
-        !ArenaRegion::ofResult(func, number))
-      OutputOp::create(
-          b, loc,
-          b.getStringAttr(
-              nameOf(func.getResultAttrOfType<StringAttr>(number, "tfm.name"))),
-          emit(view));
+  addOutputs(func, results);
 }
 
 namespace {
@@ -549,7 +560,8 @@ struct PlaceValuesPass
         return signalPassFailure();
     PermanentBuffers permanent(module, *optimizer);
     for (func::FuncOp func : functions) {
-      ValuePlacer(&getContext(), permanent, *kernels, *steps).place(func);
+      ValuePlacer(&getContext(), permanent, *kernels, *steps)
+          .placeFunction(func);
       func.erase();
     }
   }

@@ -38,7 +38,7 @@ public:
         b(context), loc(b.getUnknownLoc()) {}
 
   /// Writes the program before `func`, which it leaves as it is.
-  void place(mlir::func::FuncOp func);
+  void placeFunction(mlir::func::FuncOp func);
 
 private:
   // Buffers.
@@ -52,7 +52,9 @@ private:
   /// Gives `value` a place: where its reader wants it if there is such a place,
   /// else a buffer of its own.
   View place(mlir::Value value);
-  View wantedPlace(mlir::Value value);
+  /// Where the reader of `value` wants it; invalid where none does. What the
+  /// reader makes of it gets a place first, so this may allocate buffers.
+  View makeWantedPlace(mlir::Value value);
   /// Whether what computes `value` can write it there, and what views it see it
   /// there.
   bool suits(mlir::Value value, const View &view) const;
@@ -67,6 +69,22 @@ private:
   mlir::Value overwritten(mlir::Value value);
   /// Whether a product reads `value`, or what is going to be written over it.
   bool isForProduct(mlir::Value value);
+
+  // Functions.
+  /// An argument that names a region is that region, and one that names a
+  /// gradient is what has been accumulated of it; any other is an input.
+  void placeArgument(mlir::func::FuncOp func, mlir::BlockArgument arg);
+  /// Adds the counter of dropout to the inputs of what draws numbers.
+  void addCounter(mlir::func::FuncOp func);
+  /// Where a result goes: made there where its kernel can do so, else moved.
+  View placeResult(mlir::func::FuncOp func, mlir::OpOperand &operand);
+  void addOutputs(mlir::func::FuncOp func, llvm::ArrayRef<View> results);
+  /// A buffer for an input or an output.
+  View allocatePort(mlir::func::FuncOp func, llvm::StringRef name,
+                    mlir::RankedTensorType type);
+  /// Which text the caches of a segment are of, or all caches where there is no
+  /// segment: null in front of the argument that says so.
+  mlir::Value rowOf(mlir::Attribute segment) const;
 
   // Steps.
   void placeBlock(mlir::Block &block);
@@ -99,6 +117,10 @@ private:
   mlir::Block *program = nullptr;
   int buffers = 0;
   mlir::Value rng;
+  /// The number of a text: of all caches, or of those of each segment.
+  llvm::SmallVector<mlir::Value> rows;
+  /// The argument that a gradient has been accumulated in.
+  llvm::DenseMap<mlir::Attribute, mlir::Value> accumulated;
   llvm::DenseMap<mlir::Value, View> views;
   /// What kernels compute whose buffers nothing else is in.
   llvm::DenseSet<mlir::Value> own;

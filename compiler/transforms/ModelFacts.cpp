@@ -347,113 +347,155 @@ std::optional<bool> isTied(Value tokens,
   return table.getParam() == output.getParam();
 }
 
-} // namespace
+/// Goes over a model and keeps what its ops say of it.
+class FactCollector {
+public:
+  FactCollector(func::FuncOp forward, Value tokens)
+      : forward(forward), tokens(tokens),
+        batch(tensorType(tokens).getDimSize(0)),
+        length(tensorType(tokens).getDimSize(1)), logits(outputChain(forward)),
+        cap(logitCap(logits)) {}
 
-std::string tfm::modelFacts(ModuleOp module) {
-  llvm::json::Object facts;
-  auto forward = findProgram(module, ProgramKind::Forward);
-  Value tokens = forward ? sequenceOf(forward) : nullptr;
-  if (!tokens)
-    return "{}";
-  const int64_t batch = tensorType(tokens).getDimSize(0);
-  const int64_t length = tensorType(tokens).getDimSize(1);
+  void collect();
+  /// Once, after `collect`.
+  void write(llvm::json::Object &facts);
 
-  const llvm::SmallVector<Operation *> logits = outputChain(forward);
-  const std::optional<LogitCap> cap = logitCap(logits);
+private:
+  void add(AttentionOp attention);
+  void add(RopeOp rope);
+  void addUse(Operation *op);
+  void addOrder(Block &layer);
+  llvm::json::Object names() const;
+
+  func::FuncOp forward;
+  Value tokens;
+  const int64_t batch, length;
+  const llvm::SmallVector<Operation *> logits;
+  const std::optional<LogitCap> cap;
   Values heads, kvHeads, headWidth, window, softcap, scale, causal, eps,
       activation, ropeBase, ropeDims, parallel, normFirst;
+  /// Those with attention.
   llvm::SetVector<Block *> layers;
   bool hasWindows = false;
   int64_t attentions = 0;
+  /// Axes in the user's words.
   StringRef headsName, kvHeadsName;
+};
+
+} // namespace
+
+void FactCollector::collect() {
   forward.walk([&](Operation *op) {
-    if (auto attention = dyn_cast<AttentionOp>(op)) {
-      attentions += executions(op);
-      RankedTensorType q = tensorType(attention.getQ());
-      // Heads that are folded into the batch cannot be told from it.
-      if (q.getDimSize(0) != batch)
-        for (Values *values : {&heads, &kvHeads, &headWidth})
-          values->forget();
-      heads.add(q.getDimSize(1));
-      kvHeads.add(tensorType(attention.getK()).getDimSize(1));
-      headWidth.add(q.getDimSize(3));
-      for (Value value : {attention.getOut(), attention.getQ()})
-        if (headsName.empty())
-          headsName = axisName(value, 1);
-      for (Value value : {attention.getK(), attention.getV()})
-        if (kvHeadsName.empty())
-          kvHeadsName = axisName(value, 1);
-      // A mask may hide what is far away, or ahead, too.
-      if (attention.getMask()) {
-        window.forget();
-        causal.forget();
-      }
-      causal.add(attention.getCausal());
-      if (std::optional<double> own = scaleOf(attention))
-        scale.add(*own);
-      else
-        scale.forget();
-      layers.insert(op->getBlock());
-      if (hasWindow(attention, length)) {
-        window.add(static_cast<int64_t>(*attention.getWindow()));
-        hasWindows = true;
-      }
-      auto limitOfScores = attention.getSoftcap();
-      softcap.add(limitOfScores
-                      ? llvm::json::Value(limitOfScores->convertToDouble())
-                      : nullptr);
-    } else if (auto norm = dyn_cast<NormalizeOp>(op)) {
+    if (auto attention = dyn_cast<AttentionOp>(op))
+      add(attention);
+    else if (auto norm = dyn_cast<NormalizeOp>(op))
       eps.add(norm.getEps().convertToDouble());
-    } else if (auto norm = dyn_cast<RmsNormalizeOp>(op)) {
+    else if (auto norm = dyn_cast<RmsNormalizeOp>(op))
       eps.add(norm.getEps().convertToDouble());
-    } else if (auto rope = dyn_cast<RopeOp>(op)) {
-      if (rope.getFrequencies())
-        ropeBase.forget();
-      else
-        ropeBase.add(rope.getBase().convertToDouble());
-      ropeDims.add(static_cast<int64_t>(rope.getDims()));
-    }
-    // What norms, activations and rotations are made of where the user writes
-    // them out: then there may be others than those seen.
-    switch (useOf(op)) {
-    case FunctionUse::Any:
-      break;
-    case FunctionUse::Activation:
-      activation.add(op->getName().stripDialect());
-      break;
-    case FunctionUse::PartOfActivation:
-      if (cap && cap->tanh == op)
-        break;
-      activation.forget();
-      parallel.forget();
-      break;
-    case FunctionUse::PartOfNorm:
-      eps.forget();
-      normFirst.forget();
-      break;
-    case FunctionUse::PartOfRotation:
-      ropeBase.forget();
-      ropeDims.forget();
-      break;
-    }
+    else if (auto rope = dyn_cast<RopeOp>(op))
+      add(rope);
+    addUse(op);
   });
   if (attentions && !hasWindows)
     window.add(nullptr);
-  for (Block *block : layers) {
-    LayerOrder order = orderOf(*block);
-    if (order.isParallel)
-      parallel.add(*order.isParallel);
-    else
-      parallel.forget();
-    // In one block with the embeddings there may be norms of theirs.
-    if (order.normFirst && isa<RepeatOp>(block->getParentOp()))
-      normFirst.add(*order.normFirst);
-    else
-      normFirst.forget();
-  }
+  for (Block *layer : layers)
+    addOrder(*layer);
+}
 
-  if (int64_t count = countTokens(module); count < IntegerRange::highest)
-    facts["tokens"] = count;
+void FactCollector::add(AttentionOp attention) {
+  attentions += executions(attention);
+  RankedTensorType q = tensorType(attention.getQ());
+  // Heads that are folded into the batch cannot be told from it.
+  if (q.getDimSize(0) != batch)
+    for (Values *values : {&heads, &kvHeads, &headWidth})
+      values->forget();
+  heads.add(q.getDimSize(1));
+  kvHeads.add(tensorType(attention.getK()).getDimSize(1));
+  headWidth.add(q.getDimSize(3));
+  for (Value value : {attention.getOut(), attention.getQ()})
+    if (headsName.empty())
+      headsName = axisName(value, 1);
+  for (Value value : {attention.getK(), attention.getV()})
+    if (kvHeadsName.empty())
+      kvHeadsName = axisName(value, 1);
+  // A mask may hide what is far away, or ahead, too.
+  if (attention.getMask()) {
+    window.forget();
+    causal.forget();
+  }
+  causal.add(attention.getCausal());
+  if (std::optional<double> own = scaleOf(attention))
+    scale.add(*own);
+  else
+    scale.forget();
+  layers.insert(attention->getBlock());
+  if (hasWindow(attention, length)) {
+    window.add(static_cast<int64_t>(*attention.getWindow()));
+    hasWindows = true;
+  }
+  auto limitOfScores = attention.getSoftcap();
+  softcap.add(limitOfScores
+                  ? llvm::json::Value(limitOfScores->convertToDouble())
+                  : nullptr);
+}
+
+void FactCollector::add(RopeOp rope) {
+  if (rope.getFrequencies())
+    ropeBase.forget();
+  else
+    ropeBase.add(rope.getBase().convertToDouble());
+  ropeDims.add(static_cast<int64_t>(rope.getDims()));
+}
+
+/// What norms, activations and rotations are made of where the user writes them
+/// out: then there may be others than those seen.
+void FactCollector::addUse(Operation *op) {
+  switch (useOf(op)) {
+  case FunctionUse::Any:
+    break;
+  case FunctionUse::Activation:
+    activation.add(op->getName().stripDialect());
+    break;
+  case FunctionUse::PartOfActivation:
+    if (cap && cap->tanh == op)
+      break;
+    activation.forget();
+    parallel.forget();
+    break;
+  case FunctionUse::PartOfNorm:
+    eps.forget();
+    normFirst.forget();
+    break;
+  case FunctionUse::PartOfRotation:
+    ropeBase.forget();
+    ropeDims.forget();
+    break;
+  }
+}
+
+void FactCollector::addOrder(Block &layer) {
+  LayerOrder order = orderOf(layer);
+  if (order.isParallel)
+    parallel.add(*order.isParallel);
+  else
+    parallel.forget();
+  // In one block with the embeddings there may be norms of theirs.
+  if (order.normFirst && isa<RepeatOp>(layer.getParentOp()))
+    normFirst.add(*order.normFirst);
+  else
+    normFirst.forget();
+}
+
+llvm::json::Object FactCollector::names() const {
+  llvm::json::Object names;
+  if (!headsName.empty())
+    names["heads"] = headsName;
+  if (!kvHeadsName.empty())
+    names["kv_heads"] = kvHeadsName;
+  return names;
+}
+
+void FactCollector::write(llvm::json::Object &facts) {
   facts["context"] = length;
   facts["attentions"] = attentions;
   heads.write(facts, "heads");
@@ -476,12 +518,20 @@ std::string tfm::modelFacts(ModuleOp module) {
   ropeDims.write(facts, "rope_dims");
   if (std::optional<bool> tied = isTied(tokens, logits))
     facts["tied"] = *tied;
-  llvm::json::Object names;
-  if (!headsName.empty())
-    names["heads"] = headsName;
-  if (!kvHeadsName.empty())
-    names["kv_heads"] = kvHeadsName;
-  facts["names"] = std::move(names);
+  facts["names"] = names();
+}
+
+std::string tfm::modelFacts(ModuleOp module) {
+  auto forward = findProgram(module, ProgramKind::Forward);
+  Value tokens = forward ? sequenceOf(forward) : nullptr;
+  if (!tokens)
+    return "{}";
+  FactCollector collector(forward, tokens);
+  collector.collect();
+  llvm::json::Object facts;
+  if (int64_t count = countTokens(module); count < IntegerRange::highest)
+    facts["tokens"] = count;
+  collector.write(facts);
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(facts));
   return text;

@@ -115,11 +115,10 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
   // The file that the user names, else that beside the program, else from where
   // the system looks for libraries.
   const std::string beside = ownFolder() + libraryName;
-  const char *named = std::getenv(libraryVariable);
-  std::string path = named && *named                     ? named
-                     : access(beside.c_str(), F_OK) == 0 ? beside
-                                                         : libraryName;
-  if (named && path.find('/') == std::string::npos)
+  std::string path = variable(libraryVariable);
+  if (path.empty())
+    path = access(beside.c_str(), F_OK) == 0 ? beside : libraryName;
+  else if (path.find('/') == std::string::npos)
     path.insert(0, "./");
   // Parts of an MPI find what they call among the symbols of the program.
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);

@@ -7,6 +7,7 @@
 
 #include "runtime/device/peak.h"
 
+#include "runtime/device/memory.h"
 #include "runtime/device/variant.h"
 #include "runtime/progress.h"
 #include "runtime/tfm_model.h"
@@ -313,11 +314,10 @@ PeakMeter::PeakMeter(ThreadPool &pool,
 #if defined(_SC_LEVEL3_CACHE_SIZE)
   lastLevel = limit(sysconf(_SC_LEVEL3_CACHE_SIZE));
 #endif
-  size_t machine =
-      limit(sysconf(_SC_PHYS_PAGES)) * limit(sysconf(_SC_PAGESIZE));
-  size_t bytes =
-      std::min({std::max(2 * lastLevel, size_t{256} << 20), size_t{1} << 30,
-                std::max(machine / 4, size_t{1} << 20)});
+  // The model's arena is there, too.
+  size_t bytes = std::min(
+      {std::max(2 * lastLevel, size_t{256} << 20), size_t{1} << 30,
+       std::max(static_cast<size_t>(memoryLimit() / 4), size_t{1} << 20)});
   void *mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED)

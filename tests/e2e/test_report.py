@@ -281,6 +281,10 @@ class Formulas(unittest.TestCase):
 
 
 class Memory(unittest.TestCase):
+    def test_a_model_without_tokens_generates_nothing(self):
+        self.assertIsNone(report(MODELS / "cs444" / "embedding.tfm", "--memory")["memory"]["generation"])
+        self.assertIsNotNone(report(MODELS / "addition.tfm", "--memory")["memory"]["generation"])
+
     def test_the_plan_of_every_model_meets_its_lower_bound(self):
         models = [path for folder in (MODELS, MODELS / "cs444") for path in sorted(folder.glob("*.tfm"))
                   if re.search(r"^model ", path.read_text(), re.MULTILINE)]

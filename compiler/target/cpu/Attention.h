@@ -9,15 +9,15 @@
 #define TFM_TARGET_CPU_ATTENTION_H
 
 #include "compiler/target/cpu/MicroKernel.h"
-#include <optional>
+#include "compiler/target/emit/AttentionRule.h"
 
 namespace tfm {
 
 struct CpuMachine;
 
-/// What `tfm.attention` says, over memrefs of static strides whose last axis is
+/// `tfm.attention` over memrefs of static strides whose last axis is
 /// contiguous. Heads may be interleaved, as in a [B, T, 3 * heads * d] buffer.
-struct AttentionSpec {
+struct AttentionSpec : AttentionRule {
   /// [B, heads, T, d], [B, kv_heads, S, d], [B, kv_heads, S, e]; of f32 or of
   /// bf16, keys and values also of i8. Those have scales, forward only.
   mlir::MemRefType q, k, v;
@@ -33,16 +33,6 @@ struct AttentionSpec {
   mlir::MemRefType keyScale, valueScale;
   /// [heads, n] of f32 added to the scores by distance, or null.
   mlir::MemRefType distanceBias;
-  /// With `start` and `window`: position p lies in row p mod S of the keys.
-  bool ring = false;
-  bool causal = false;
-  double scale = 1.0;
-  std::optional<int64_t> window;
-  std::optional<double> softcap;
-  std::optional<double> dropout;
-  int64_t site = 0;
-  /// Micro-steps of an update, for dropout's counter.
-  int64_t accumulate = 1;
   /// Only for the derivative: cotangents, in the shapes of out, q, k, v and a
   /// float mask, and of the distance bias (null: not wanted).
   mlir::MemRefType dout, dq, dk, dv, dmask, ddistance;
@@ -99,6 +89,20 @@ Kernel emitFewQueries(mlir::OpBuilder &builder, mlir::ModuleOp module,
 /// What the products of a kernel are made of: of pairs or tiles of bf16 where
 /// the target is fast at them and queries fill a block, else of f32.
 Terms termsOfAttention(const AttentionSpec &spec, const CpuMachine &target);
+
+/// A buffer of a kernel of attention, of a null type where it has none such,
+/// and where its pointer goes.
+struct AttentionBuffer {
+  mlir::MemRefType type;
+  mlir::Value *pointer;
+};
+
+/// Begins a kernel (`beginKernel`) that is given those buffers that are there,
+/// and fills in their pointers.
+mlir::func::FuncOp beginAttention(KernelBuilder &kb, mlir::ModuleOp module,
+                                  llvm::StringRef name,
+                                  llvm::ArrayRef<AttentionBuffer> buffers,
+                                  int64_t scratchBytes);
 
 /// The error at the module that strides do not fit; a kernel with a null
 /// `func`.

@@ -78,6 +78,7 @@ private:
   }
   /// Whether the cotangents of scores are kept for the end of a block.
   bool keepsDScores() const { return spec.dmask || spec.ddistance; }
+  void clearMaskGradient();
   void zero(RowsView rows, Value count, int64_t columns);
   void copy(RowsView from, RowsView to, Value rows, int64_t columns,
             bool add = false);
@@ -153,33 +154,20 @@ Kernel AttentionBackward::emit(StringRef name) {
   if (spec.dmask) {
     dMaskRows = reserve(block * (keyBlock + kb.lanes) + kb.lanes);
   }
-  SmallVector<Type> buffers{spec.q,   spec.k,   spec.v,
-                            spec.out, spec.lse, spec.dout};
-  if (spec.mask)
-    buffers.push_back(spec.mask);
-  if (spec.distanceBias)
-    buffers.push_back(spec.distanceBias);
-  buffers.append({spec.dq, spec.dk, spec.dv});
-  if (spec.dmask)
-    buffers.push_back(spec.dmask);
-  if (spec.ddistance)
-    buffers.push_back(spec.ddistance);
   OpBuilder::InsertionGuard guard(kb.b);
-  func::FuncOp func = begin(name, buffers);
-  Value *places[] = {&q, &k, &v, &out, &lse, &dout};
-  unsigned next = 0;
-  for (Value *place : places)
-    *place = buffer(next++);
-  if (spec.mask)
-    maskPtr = buffer(next++);
-  if (spec.distanceBias)
-    biases = buffer(next++);
-  for (Value *place : {&dq, &dk, &dv})
-    *place = buffer(next++);
-  if (spec.dmask)
-    dmask = buffer(next++);
-  if (spec.ddistance)
-    ddistance = buffer(next++);
+  func::FuncOp func = begin(name, {{spec.q, &q},
+                                   {spec.k, &k},
+                                   {spec.v, &v},
+                                   {spec.out, &out},
+                                   {spec.lse, &lse},
+                                   {spec.dout, &dout},
+                                   {spec.mask, &maskPtr},
+                                   {spec.distanceBias, &biases},
+                                   {spec.dq, &dq},
+                                   {spec.dk, &dk},
+                                   {spec.dv, &dv},
+                                   {spec.dmask, &dmask},
+                                   {spec.ddistance, &ddistance}});
   KernelArguments arguments(func);
   Value thread = kb.toI64(arguments.thread),
         threads = kb.toI64(arguments.threads);
@@ -216,22 +204,26 @@ Kernel AttentionBackward::emit(StringRef name) {
     return {func, scratchBytes()};
   }
   kb.ifThen(kb.equal(thread, kb.i64(0)), [&] {
-    ArrayRef<int64_t> shape = spec.dmask.getShape();
-    kb.loop(kb.i64(0), kb.i64(shape[0]), 1, [&](Value b) {
-      kb.loop(kb.i64(0), kb.i64(shape[1]), 1, [&](Value h) {
-        RowsView rows = head(dmask, spec.dmask, b, h);
-        kb.loop(kb.i64(0), kb.i64(queries), 1, [&](Value t) {
-          kb.loop(kb.i64(0), kb.i64(keys), kb.lanes, [&](Value s) {
-            kb.store(kb.splat(0.0),
-                     kb.at(kb.at(rows.ptr, kb.mul(t, rows.stride)), s),
-                     kb.maskOf(kb.sub(kb.i64(keys), s)));
-          });
-        });
-      });
-    });
+    clearMaskGradient();
     share(kb.i64(0), kb.i64(1));
   });
   return {func, scratchBytes()};
+}
+
+void AttentionBackward::clearMaskGradient() {
+  ArrayRef<int64_t> shape = spec.dmask.getShape();
+  kb.loop(kb.i64(0), kb.i64(shape[0]), 1, [&](Value b) {
+    kb.loop(kb.i64(0), kb.i64(shape[1]), 1, [&](Value h) {
+      RowsView rows = head(dmask, spec.dmask, b, h);
+      kb.loop(kb.i64(0), kb.i64(queries), 1, [&](Value t) {
+        kb.loop(kb.i64(0), kb.i64(keys), kb.lanes, [&](Value s) {
+          kb.store(kb.splat(0.0),
+                   kb.at(kb.at(rows.ptr, kb.mul(t, rows.stride)), s),
+                   kb.maskOf(kb.sub(kb.i64(keys), s)));
+        });
+      });
+    });
+  });
 }
 
 void AttentionBackward::zero(RowsView rows, Value count, int64_t columns) {

@@ -17,7 +17,6 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
-#include <limits>
 #include <tuple>
 
 using namespace mlir;
@@ -139,19 +138,34 @@ Kernel tfm::refuseAttention(ModuleOp module, StringRef name) {
   return {};
 }
 
-func::FuncOp AttentionBlock::begin(StringRef name, ArrayRef<Type> buffers) {
-  auto func = beginKernel(kb.b, module, name, buffers, scratchBytes());
-  kernel = func;
+func::FuncOp tfm::beginAttention(KernelBuilder &kb, ModuleOp module,
+                                 StringRef name,
+                                 ArrayRef<AttentionBuffer> buffers,
+                                 int64_t scratchBytes) {
+  auto isThere = [](const AttentionBuffer &buffer) {
+    return static_cast<bool>(buffer.type);
+  };
+  SmallVector<Type> types;
+  for (const AttentionBuffer &buffer :
+       llvm::make_filter_range(buffers, isThere))
+    types.push_back(buffer.type);
+  func::FuncOp func = beginKernel(kb.b, module, name, types, scratchBytes);
+  unsigned next = 0;
+  for (const AttentionBuffer &buffer :
+       llvm::make_filter_range(buffers, isThere))
+    *buffer.pointer = kb.pointer(func.getArgument(next++));
+  return func;
+}
+
+func::FuncOp AttentionBlock::begin(StringRef name,
+                                   ArrayRef<AttentionBuffer> buffers) {
+  func::FuncOp func = beginAttention(kb, module, name, buffers, scratchBytes());
   KernelArguments arguments(func);
   scratch = kb.pointer(arguments.scratch);
   if (spec.dropout)
     dropout = dropoutKey(kb.b, kb.loc, arguments.rng, arguments.layer,
-                         spec.site, *spec.dropout, spec.accumulate);
+                         spec.site, *spec.dropout, spec.microSteps);
   return func;
-}
-
-Value AttentionBlock::buffer(unsigned index) {
-  return kb.pointer(cast<func::FuncOp>(kernel).getArgument(index));
 }
 
 RowsView AttentionBlock::head(Value ptr, MemRefType type, Value batch,
@@ -269,8 +283,7 @@ void AttentionBlock::loadMask(Value batch, Value head) {
             kb.b.getI32IntegerAttr(1));
         Value keep = arith::CmpIOp::create(
             kb.b, kb.loc, arith::CmpIPredicate::ne, loaded, zero);
-        kb.store(kb.select(keep, kb.splat(0.0),
-                           kb.splat(-std::numeric_limits<double>::infinity())),
+        kb.store(kb.select(keep, kb.splat(0.0), kb.splat(-infinity)),
                  kb.at(kb.at(source, kb.mul(t, padded)), s));
       });
     });
@@ -399,8 +412,7 @@ Value AttentionBlock::masked(Value score, Value s, int64_t v,
     score = kb.addf(score,
                     kb.load(kb.at(scoreRow(maskTransposed, s), v * kb.lanes)));
   if (checkVisible)
-    score = kb.select(visible(s, v), score,
-                      kb.splat(-std::numeric_limits<double>::infinity()));
+    score = kb.select(visible(s, v), score, kb.splat(-infinity));
   return score;
 }
 

@@ -71,11 +71,9 @@ public:
   mlir::Value at(int64_t offset);
   mlir::Value scratch;
 
-  /// The kernel, and the buffers of it by their place.
+  /// The kernel, whose buffers are then known, and its scratch.
   mlir::func::FuncOp begin(llvm::StringRef name,
-                           llvm::ArrayRef<mlir::Type> buffers);
-  mlir::Operation *kernel = nullptr;
-  mlir::Value buffer(unsigned index);
+                           llvm::ArrayRef<AttentionBuffer> buffers);
 
   /// Rows of head `head` of batch `batch` of a [B, heads, rows, width] buffer.
   RowsView head(mlir::Value ptr, mlir::MemRefType type, mlir::Value batch,

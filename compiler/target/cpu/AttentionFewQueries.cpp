@@ -14,14 +14,11 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
-#include <limits>
 
 using namespace mlir;
 using namespace tfm;
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// Rows of queries that meet the keys together: their scores over all keys lie
 /// in scratch.
@@ -63,18 +60,21 @@ public:
             outAt = reserve(outWidth), largestAt = reserve(kb.lanes);
     int64_t lanesAt = used; // of one head at a time
     used += group * together * kb.lanes * kb.lanes;
-    SmallVector<Type> buffers{spec.q, spec.k, spec.v};
-    if (spec.mask)
-      buffers.push_back(spec.mask);
-    buffers.push_back(spec.start);
-    if (spec.keyScale)
-      buffers.append({spec.keyScale, spec.valueScale});
-    if (spec.distanceBias)
-      buffers.push_back(spec.distanceBias);
-    buffers.append({spec.out, spec.lse});
     OpBuilder::InsertionGuard guard(kb.b);
     int64_t scratchBytes = used * int64_t{sizeof(float)};
-    func::FuncOp func = beginKernel(kb.b, module, name, buffers, scratchBytes);
+    Value starts;
+    func::FuncOp func = beginAttention(kb, module, name,
+                                       {{spec.q, &q},
+                                        {spec.k, &k},
+                                        {spec.v, &v},
+                                        {spec.mask, &mask},
+                                        {spec.start, &starts},
+                                        {spec.keyScale, &keyScales},
+                                        {spec.valueScale, &valueScales},
+                                        {spec.distanceBias, &distances},
+                                        {spec.out, &out},
+                                        {spec.lse, &lse}},
+                                       scratchBytes);
     KernelArguments arguments(func);
     Value scratch = kb.pointer(arguments.scratch);
     queryRows = kb.at(scratch, queriesAt);
@@ -82,17 +82,6 @@ public:
     scores = kb.at(scratch, scoresAt);
     outRows = kb.at(scratch, outAt);
     largest = kb.at(scratch, largestAt);
-    SmallVector<Value> pointers;
-    for (size_t i = 0; i < buffers.size(); ++i)
-      pointers.push_back(kb.pointer(func.getArgument(i)));
-    size_t next = spec.mask ? 4 : 3;
-    Value starts = pointers[next++];
-    if (spec.keyScale) {
-      keyScales = pointers[next++];
-      valueScales = pointers[next++];
-    }
-    if (spec.distanceBias)
-      distances = pointers[next];
 
     auto [from, to] =
         kb.share(kb.i64(batches * kvHeads / headsTogether),
@@ -104,7 +93,7 @@ public:
       start = kb.loadInteger(
           kb.at(starts, kb.mul(batch, stridesOf(spec.start)[0])));
       for (int64_t first = 0; first < queries; first += together)
-        someQueries(pointers, first, std::min(together, queries - first));
+        someQueries(first, std::min(together, queries - first));
     });
     return {func, scratchBytes};
   }
@@ -119,6 +108,8 @@ private:
   /// that a few keys at a time meet all of them for.
   int64_t together, headsTogether;
   int64_t keyWidth = 0, queryWidth = 0, outWidth = 0;
+  /// Null where there is none.
+  Value q, k, v, mask, out, lse;
   /// Parts of scratch, each with a row for every row of queries.
   Value queryRows, lanes, scores, outRows, largest;
   Value batch, firstHead, start;
@@ -205,8 +196,7 @@ private:
   }
 
   /// Queries [first, first + count) of all heads that are computed together.
-  void someQueries(ArrayRef<Value> buffers, int64_t first, int64_t count) {
-    Value q = buffers[0], k = buffers[1], v = buffers[2];
+  void someQueries(int64_t first, int64_t count) {
     int64_t rows = group * count;
     keyTo = kb.add(start, first + count);
     if (!spec.ring)
@@ -257,7 +247,7 @@ private:
               addLanes(kb, terms, rowOf(lanes, own, kb.lanes * kb.lanes));
           if (scales)
             score = kb.mulf(score, scales);
-          score = seen(finished(score, row, key, buffers), row, key);
+          score = seen(finished(score, row, key), row, key);
           kb.store(score, scoreAt(row, key));
           Value to = rowOf(largest, row.number, kb.lanes);
           kb.store(kb.maxf(kb.load(to), score), to);
@@ -267,11 +257,10 @@ private:
     Value some = kb.min(kb.i64(kb.lanes), kb.sub(keyTo, keyFrom));
     if (headsTogether > 1)
       prefetch(at(v, spec.v, firstHead, slotOf(keyFrom)), spec.v, some);
-    overRows(first, count, [&](Row row) { softmax(row, buffers.back()); });
+    overRows(first, count, [&](Row row) { softmax(row); });
 
     terms.b = spec.v.getElementType();
     sumValues(v, rows, terms);
-    Value out = buffers[buffers.size() - 2];
     overRows(first, count, [&](Row row) {
       Value to = at(out, spec.out, row.head, row.query);
       Value from = rowOf(outRows, row.number, outWidth);
@@ -320,7 +309,7 @@ private:
   double unit() const { return log2e * (spec.isPlain() ? spec.scale : 1.0); }
 
   /// The scores of keys from `key` on, as they lie in scratch.
-  Value finished(Value score, Row row, Value key, ArrayRef<Value> buffers) {
+  Value finished(Value score, Row row, Value key) {
     if (spec.isPlain())
       return score;
     score = kb.mulf(score, kb.splat(spec.scale));
@@ -342,10 +331,10 @@ private:
       offset = kb.add(offset, kb.mul(row.head, strides[1]));
     Value within = columnMask(key, keys);
     if (spec.mask.getElementType().isF32())
-      return kb.addf(score, kb.load(kb.at(buffers[3], offset), within));
+      return kb.addf(score, kb.load(kb.at(mask, offset), within));
     Type byte = kb.b.getI8Type();
     auto bytes = VectorType::get({kb.lanes}, byte);
-    Value loaded = kb.loadAs(bytes, kb.at(buffers[3], offset, byte), within);
+    Value loaded = kb.loadAs(bytes, kb.at(mask, offset, byte), within);
     Value zero =
         arith::ConstantOp::create(kb.b, kb.loc, kb.b.getZeroAttr(bytes));
     Value keep = arith::CmpIOp::create(kb.b, kb.loc, arith::CmpIPredicate::ne,
@@ -392,7 +381,7 @@ private:
   /// Weights from the scores of a row, not yet divided by their sum, each times
   /// the scale of its value; one over that sum, in place of the largest scores;
   /// and lse.
-  void softmax(Row row, Value lse) {
+  void softmax(Row row) {
     Value kept = rowOf(largest, row.number, kb.lanes);
     Value most = inAllLanes(kb.load(kept),
                             [&](Value x, Value y) { return kb.maxf(x, y); });

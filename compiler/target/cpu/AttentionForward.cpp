@@ -14,14 +14,11 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
-#include <limits>
 
 using namespace mlir;
 using namespace tfm;
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 class AttentionForward : AttentionBlock {
 public:
@@ -51,35 +48,18 @@ public:
     outRows = reserve(products->rowsLength(e));
     copyOfK = reserve(products->keysLength(d, AttentionProducts::asFactor));
     copyOfV = reserve(products->keysLength(e, AttentionProducts::asTerms));
-    SmallVector<Type> buffers{spec.q, spec.k, spec.v};
-    if (spec.mask)
-      buffers.push_back(spec.mask);
-    if (spec.start)
-      buffers.push_back(spec.start);
-    if (spec.keyScale)
-      buffers.append({spec.keyScale, spec.valueScale});
-    if (spec.distanceBias)
-      buffers.push_back(spec.distanceBias);
-    buffers.push_back(spec.out);
-    buffers.push_back(spec.lse);
     OpBuilder::InsertionGuard guard(kb.b);
-    func::FuncOp func = begin(name, buffers);
-    q = buffer(0);
-    k = buffer(1);
-    v = buffer(2);
-    unsigned next = 3;
-    if (spec.mask)
-      maskPtr = buffer(next++);
-    if (spec.start)
-      starts = buffer(next++);
-    if (spec.keyScale) {
-      keyScales = buffer(next++);
-      valueScales = buffer(next++);
-    }
-    Value biases = spec.distanceBias ? buffer(next++) : Value();
-    out = buffer(next++);
-    lse = buffer(next);
-
+    Value biases;
+    func::FuncOp func = begin(name, {{spec.q, &q},
+                                     {spec.k, &k},
+                                     {spec.v, &v},
+                                     {spec.mask, &maskPtr},
+                                     {spec.start, &starts},
+                                     {spec.keyScale, &keyScales},
+                                     {spec.valueScale, &valueScales},
+                                     {spec.distanceBias, &biases},
+                                     {spec.out, &out},
+                                     {spec.lse, &lse}});
     KernelArguments arguments(func);
     int64_t spans = llvm::divideCeil(blocks, spanBlocks);
     auto [from, to] =

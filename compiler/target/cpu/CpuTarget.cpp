@@ -72,7 +72,7 @@ public:
             .shorter = 32,
             .segment = 16,
             .segments = cpu.int8Tiles ? 4 : 2,
-            .few = 8,
+            .few = fewQueries,
             .ringMultiple = keysTogether};
   }
   /// As the micro-kernel for quads reads them.

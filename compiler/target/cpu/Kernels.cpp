@@ -40,33 +40,21 @@ MemRefType storedType(Value argument) {
 
 /// Where a result is written; null where it is not.
 MemRefType writtenType(Value result) {
-  if (result)
-    for (Operation *user : result.getUsers())
-      if (auto write = dyn_cast<WriteOp>(user))
-        return storedType(write.getTo());
-  return {};
+  return storedType(writtenArgumentOf(result));
 }
 
 } // namespace
 
-/// The attributes and operands that both directions of attention share.
+/// What both directions of attention share.
 template <typename Op>
 static AttentionSpec attentionSpec(Op op, LaunchOp launch) {
   AttentionSpec spec;
+  static_cast<AttentionRule &>(spec) = ruleOf(op, launch);
   spec.q = storedType(argumentOf(op.getQ()));
   spec.k = storedType(argumentOf(op.getK()));
   spec.v = storedType(argumentOf(op.getV()));
   spec.mask = storedType(argumentOf(op.getMask()));
   spec.distanceBias = storedType(argumentOf(op.getDistanceBias()));
-  spec.causal = op.getCausal();
-  spec.scale = op.getScale().convertToDouble();
-  spec.window = op.getWindow();
-  if (auto softcap = op.getSoftcap())
-    spec.softcap = softcap->convertToDouble();
-  if (auto dropout = op.getDropout())
-    spec.dropout = dropout->convertToDouble();
-  spec.site = op.getSite().value_or(0);
-  spec.accumulate = static_cast<int64_t>(launch.getMicroSteps());
   return spec;
 }
 
@@ -76,7 +64,6 @@ static AttentionSpec forwardSpec(AttentionOp op, LaunchOp launch) {
   spec.start = storedType(argumentOf(op.getStart()));
   spec.keyScale = storedType(argumentOf(op.getKeyScale()));
   spec.valueScale = storedType(argumentOf(op.getValueScale()));
-  spec.ring = op.getRing();
   spec.out = writtenType(op.getOut());
   spec.lse = writtenType(op.getLse());
   return spec;
@@ -113,8 +100,7 @@ static MatmulSpec matmulSpec(LaunchOp launch) {
   spec.accumulator = op.getAccumulator();
   spec.transposeA = op.getTransposeA();
   spec.transposeB = op.getTransposeB();
-  ArrayRef<int64_t> aShape = tensorType(op.getA()).getShape();
-  spec.k = aShape[aShape.size() - (spec.transposeA ? 2 : 1)];
+  spec.k = op.getTerms();
   // A and B are the first of what is read, C the first of what is written.
   spec.a = storedType(argumentOf(op.getA()));
   if (auto weights = op.getB().getDefiningOp<DequantiseOp>()) {

@@ -304,8 +304,29 @@ private:
   struct Block {
     Value p0, q0, end, k0, depth, firstOfA;
   };
-  /// Row panel `p` by column panel `q`.
+  /// Row panel `p` by column panel `q`, of a block.
+  struct Tile {
+    Tile(Value p, Value q, const Block &block) : p(p), q(q), block(block) {}
+
+    Value p, q;
+    const Block &block;
+    /// Where it begins in C.
+    Value row, column;
+    /// What micro-kernels take.
+    Value a, aStride, b, bStride, c, cStride, slots, accumulate;
+    ALayout layout = ALayout::Columns;
+    /// What they prefetch: of matrices that are read or written once the tile
+    /// is finished, and of B.
+    SmallVector<Value> matrices, next;
+  };
   void tile(Value p, Value q, const Block &block);
+  Tile operandsOf(Value p, Value q, const Block &block);
+  SmallVector<Value> nextOf(const Tile &tile);
+  SmallVector<Value> matricesOf(const Tile &tile);
+  /// Calls micro-kernels of so many rows, as wide as the tile's columns are.
+  void runRows(const Tile &tile, int64_t rows);
+  void runMicroKernel(const Tile &tile, int64_t rows, int64_t tileVectors);
+  void runTileKernel(const Tile &tile);
   void store(Value p, Value q, Value source);
   /// How often a tile of all of k prefetches.
   int64_t turnsOfTile() const {
@@ -774,135 +795,159 @@ SmallVector<Value> MatmulEmitter::nextOfB(Value number, Value next, Value to,
           kb.select(more, stride, none)};
 }
 
-void MatmulEmitter::tile(Value p, Value q, const Block &block) {
-  auto [p0, q0, end, k0, depth, firstOfA] = block;
-  Value row = rowStart(p), column = kb.mul(q, width);
-  Value aPtr, aStride;
-  ALayout layout = ALayout::Columns;
+MatmulEmitter::Tile MatmulEmitter::operandsOf(Value p, Value q,
+                                              const Block &block) {
+  Tile tile(p, q, block);
+  tile.row = rowStart(p);
+  tile.column = kb.mul(q, width);
   if (plan.packA) {
-    aPtr = kb.at(packedA, kb.mul(kb.sub(p, firstOfA), aPanel));
-    aStride = kb.i64(aPanelStride);
+    tile.a = kb.at(packedA, kb.mul(kb.sub(p, block.firstOfA), aPanel));
+    tile.aStride = kb.i64(aPanelStride);
   } else {
-    aPtr = a.at(kb, aBase, row, k0);
-    aStride = kb.i64((rowsOfA ? a.row : a.column) / perSlot);
+    tile.a = a.at(kb, aBase, tile.row, block.k0);
+    tile.aStride = kb.i64((rowsOfA ? a.row : a.column) / perSlot);
     if (rowsOfA)
-      layout = ALayout::Rows;
+      tile.layout = ALayout::Rows;
   }
-  Value bPtr, bStride;
   if (plan.packB) {
-    bPtr = packedB;
+    tile.b = packedB;
     if (!byPanel)
-      bPtr = kb.at(packedB, kb.mul(kb.sub(q, q0), bPanel));
+      tile.b = kb.at(packedB, kb.mul(kb.sub(q, block.q0), bPanel));
     if (plan.wholeDepthOfB)
-      bPtr = kb.at(bPtr, kb.mul(kb.div(k0, perSlot), width));
-    bStride = kb.i64(width);
+      tile.b = kb.at(tile.b, kb.mul(kb.div(block.k0, perSlot), width));
+    tile.bStride = kb.i64(width);
   } else {
-    bPtr = b.at(kb, bBase, k0, column);
-    bStride = kb.i64(spec.inPanels ? width : b.row);
+    tile.b = b.at(kb, bBase, block.k0, tile.column);
+    tile.bStride = kb.i64(spec.inPanels ? width : b.row);
   }
-  Value accumulate = kb.sub(kb.i1(true), kb.equal(k0, kb.i64(0)));
-  Value cPtr, cStride;
+  tile.accumulate = kb.sub(kb.i1(true), kb.equal(block.k0, kb.i64(0)));
   if (throughTile) {
-    cPtr = tiles;
+    tile.c = tiles;
     if (blockedDepth) {
-      Value slot = kb.add(kb.mul(kb.sub(q, q0), plan.rowBlock), kb.sub(p, p0));
-      cPtr = kb.at(tiles, kb.mul(slot, tileLength));
+      Value slot = kb.add(kb.mul(kb.sub(q, block.q0), plan.rowBlock),
+                          kb.sub(p, block.p0));
+      tile.c = kb.at(tiles, kb.mul(slot, tileLength));
     }
-    cStride = kb.i64(width);
+    tile.cStride = kb.i64(width);
   } else {
-    cPtr = c.at(kb, cBase, row, column);
-    cStride = kb.i64(c.row);
+    tile.c = c.at(kb, cBase, tile.row, tile.column);
+    tile.cStride = kb.i64(c.row);
   }
-  Value slots = kb.div(kb.add(depth, perSlot - 1), perSlot);
-  SmallVector<Value> ahead;
+  return tile;
+}
+
+SmallVector<Value> MatmulEmitter::nextOf(const Tile &tile) {
   // Each panel is read once, from end to end: a page ahead lies what is read
   // next, of this panel or of the one behind it.
   if (spec.inPanels && plan.rowPanels == 1)
-    ahead = {kb.at(bPtr, pageBytes, b.element), kb.i64(cacheLine),
-             kb.i64(linesAhead * cacheLine)};
-  else if (linesAhead > 0)
-    ahead = nextOfB(kb.sub(p, p0), kb.add(q, 1), end, k0, depth);
+    return {kb.at(tile.b, pageBytes, b.element), kb.i64(cacheLine),
+            kb.i64(linesAhead * cacheLine)};
+  if (linesAhead == 0)
+    return {};
+  return nextOfB(kb.sub(tile.p, tile.block.p0), kb.add(tile.q, 1),
+                 tile.block.end, tile.block.k0, tile.block.depth);
+}
+
+SmallVector<Value> MatmulEmitter::matricesOf(const Tile &tile) {
   SmallVector<Value> matrices;
   if (sumsAhead)
-    matrices = {cPtr, kb.mul(cStride, 4)};
+    matrices = {tile.c, kb.mul(tile.cStride, 4)};
   for (const Ahead &matrix : matricesAhead) {
-    Value base =
-        spec.batches() > 1
-            ? cBase
-            : kb.pointer(ProductKernel::kernel.getArgument(matrix.argument));
-    matrices.push_back(
-        kb.at(base, kb.add(kb.mul(row, matrix.row), column), matrix.element));
+    Value base = spec.batches() > 1
+                     ? cBase
+                     : kb.pointer(kernel.getArgument(matrix.argument));
+    matrices.push_back(kb.at(base,
+                             kb.add(kb.mul(tile.row, matrix.row), tile.column),
+                             matrix.element));
     matrices.push_back(
         kb.i64(matrix.row * matrix.element.getIntOrFloatBitWidth() / 8));
   }
-  auto run = [&](int64_t rows, int64_t tileVectors) {
-    MicroKernel kernel{rows, tileVectors, layout, plan.terms};
-    kernel.matricesAhead = static_cast<int64_t>(matrices.size() / 2);
-    kernel.rowsAhead =
-        llvm::divideCeil(plan.tileRows, std::max<int64_t>(turnsOfTile(), 1));
-    kernel.linesAhead = linesAhead;
-    auto call = [&](Value b, Value stride, ValueRange panel) {
-      SmallVector<Value> arguments{aPtr, aStride, b,     stride,
-                                   cPtr, cStride, slots, accumulate};
-      llvm::append_range(arguments, panel);
-      llvm::append_range(arguments, matrices);
-      llvm::append_range(arguments, ahead);
-      kb.call(microKernel(kb, kernel), arguments);
-    };
-    auto plain = [&] { call(bPtr, bStride, {}); };
-    if (!copiesB || tileVectors < vectors)
-      return plain();
-    auto copying = [&] {
-      MicroKernel without = kernel;
-      kernel.copiesB = true;
-      if (b.element.isBF16())
-        kernel.terms = Terms::F32TimesBf16;
-      call(b.at(kb, bBase, k0, column), kb.i64(b.row), bPtr);
-      kernel = without;
-    };
-    // The last panel may be narrower than the tiles that copy.
-    Value copies = kb.equal(p, p0);
-    if (spec.n % width != 0)
-      copies = kb.select(kb.equal(q, kb.i64(plan.columnPanels - 1)),
-                         kb.i1(false), copies);
-    kb.ifThen(copies, copying, plain);
+  return matrices;
+}
+
+void MatmulEmitter::runMicroKernel(const Tile &tile, int64_t rows,
+                                   int64_t tileVectors) {
+  auto call = [&](const MicroKernel &micro, Value b, Value stride,
+                  ValueRange panel) {
+    SmallVector<Value> arguments{tile.a,     tile.aStride,   b,
+                                 stride,     tile.c,         tile.cStride,
+                                 tile.slots, tile.accumulate};
+    llvm::append_range(arguments, panel);
+    llvm::append_range(arguments, tile.matrices);
+    llvm::append_range(arguments, tile.next);
+    kb.call(microKernel(kb, micro), arguments);
   };
+  MicroKernel micro{rows, tileVectors, tile.layout, plan.terms};
+  micro.matricesAhead = static_cast<int64_t>(tile.matrices.size() / 2);
+  micro.rowsAhead =
+      llvm::divideCeil(plan.tileRows, std::max<int64_t>(turnsOfTile(), 1));
+  micro.linesAhead = linesAhead;
+  auto plain = [&] { call(micro, tile.b, tile.bStride, {}); };
+  if (!copiesB || tileVectors < vectors)
+    return plain();
+  auto copying = [&] {
+    MicroKernel copies = micro;
+    copies.copiesB = true;
+    if (b.element.isBF16())
+      copies.terms = Terms::F32TimesBf16;
+    call(copies, b.at(kb, bBase, tile.block.k0, tile.column), kb.i64(b.row),
+         tile.b);
+  };
+  // The last panel may be narrower than the tiles that copy.
+  Value isFirst = kb.equal(tile.p, tile.block.p0);
+  if (spec.n % width != 0)
+    isFirst = kb.select(kb.equal(tile.q, kb.i64(plan.columnPanels - 1)),
+                        kb.i1(false), isFirst);
+  kb.ifThen(isFirst, copying, plain);
+}
+
+void MatmulEmitter::runRows(const Tile &tile, int64_t rows) {
   int64_t lastVectors =
       llvm::divideCeil(spec.n - (plan.columnPanels - 1) * width, kb.lanes);
-  auto runRows = [&](int64_t rows) {
-    if (lastVectors == vectors)
-      return run(rows, vectors);
-    if (plan.columnPanels == 1)
-      return run(rows, lastVectors);
-    kb.ifThen(
-        kb.equal(q, kb.i64(plan.columnPanels - 1)),
-        [&] { run(rows, lastVectors); }, [&] { run(rows, vectors); });
-  };
-  if (rowTiles > 0) {
-    TileKernel kernel{rowTiles, /*columnTiles=*/2, /*streamsB=*/true};
-    kernel.matricesAhead = static_cast<int64_t>(matricesAhead.size());
-    kernel.rowsAhead = llvm::divideCeil(plan.tileRows * tileDepth, plan.depth);
-    SmallVector<Value> arguments{
-        aPtr,
-        bPtr,
-        cPtr,
-        cStride,
-        kb.div(kb.add(depth, tileDepth - 1), tileDepth),
-        accumulate};
-    llvm::append_range(arguments, matrices);
-    kb.call(tileKernel(kb, kernel), arguments);
-  } else if (tallPanels == plan.rowPanels)
-    runRows(plan.tileRows);
+  if (lastVectors == vectors)
+    return runMicroKernel(tile, rows, vectors);
+  if (plan.columnPanels == 1)
+    return runMicroKernel(tile, rows, lastVectors);
+  kb.ifThen(
+      kb.equal(tile.q, kb.i64(plan.columnPanels - 1)),
+      [&] { runMicroKernel(tile, rows, lastVectors); },
+      [&] { runMicroKernel(tile, rows, vectors); });
+}
+
+void MatmulEmitter::runTileKernel(const Tile &tile) {
+  TileKernel micro{rowTiles, /*columnTiles=*/2, /*streamsB=*/true};
+  micro.matricesAhead = static_cast<int64_t>(matricesAhead.size());
+  micro.rowsAhead = llvm::divideCeil(plan.tileRows * tileDepth, plan.depth);
+  SmallVector<Value> arguments{
+      tile.a,
+      tile.b,
+      tile.c,
+      tile.cStride,
+      kb.div(kb.add(tile.block.depth, tileDepth - 1), tileDepth),
+      tile.accumulate};
+  llvm::append_range(arguments, tile.matrices);
+  kb.call(tileKernel(kb, micro), arguments);
+}
+
+void MatmulEmitter::tile(Value p, Value q, const Block &block) {
+  Tile tile = operandsOf(p, q, block);
+  tile.slots = kb.div(kb.add(block.depth, perSlot - 1), perSlot);
+  tile.next = nextOf(tile);
+  tile.matrices = matricesOf(tile);
+  if (rowTiles > 0)
+    runTileKernel(tile);
+  else if (tallPanels == plan.rowPanels)
+    runRows(tile, plan.tileRows);
   else
     kb.ifThen(
-        kb.less(p, kb.i64(tallPanels)), [&] { runRows(plan.tileRows); },
-        [&] { runRows(plan.tileRows - 1); });
+        kb.less(p, kb.i64(tallPanels)), [&] { runRows(tile, plan.tileRows); },
+        [&] { runRows(tile, plan.tileRows - 1); });
   if (!throughTile)
     return;
   if (!blockedDepth)
-    return store(p, q, cPtr);
-  kb.ifThen(kb.equal(kb.add(k0, depth), kb.i64(spec.k)),
-            [&] { store(p, q, cPtr); });
+    return store(p, q, tile.c);
+  kb.ifThen(kb.equal(kb.add(block.k0, block.depth), kb.i64(spec.k)),
+            [&] { store(p, q, tile.c); });
 }
 
 void MatmulEmitter::findOffsets(Value rowFrom, Value rowTo) {

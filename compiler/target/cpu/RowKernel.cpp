@@ -10,12 +10,12 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/schedule/Launches.h"
 #include "compiler/target/emit/ElementEmitter.h"
+#include "compiler/target/emit/RowPlan.h"
 #include "compiler/target/emit/RowReductions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include <limits>
 #include <map>
 
 using namespace mlir;
@@ -114,27 +114,8 @@ public:
   RowKernel(KernelBuilder &k, LaunchOp launch, ValueRange pointers,
             const KernelArguments &arguments, const KeptValues &kept)
       : k(k), arguments(arguments), domain(launch.getDomain()),
-        elements(k, launch, pointers, arguments), ops(computedOps(launch)),
-        passes(passesOf(*launch.getBlock())), kept(kept),
-        scratch(k.pointer(arguments.scratch)) {
-    for (Operation *op : ops) {
-      lastPass = std::max(lastPass, passes[op]);
-      if (isColumnReduction(op))
-        columnReductions.push_back(op);
-    }
-    for (auto [i, to] : llvm::enumerate(launch.getWriteArgs())) {
-      Value value = launch.getWriteOf(to.getArgNumber()).getValue();
-      writeOf[value] = static_cast<unsigned>(i);
-      if (launch.getAccessOf(to.getArgNumber()) == Access::Point)
-        full.insert(value);
-    }
-    if (!columnReductions.empty()) {
-      Operation *first = columnReductions.front();
-      chunks = isa<ReduceChunksOp>(first)
-                   ? tensorType(first->getResult(0)).getDimSize(0)
-                   : 1;
-    }
-  }
+        elements(k, launch, pointers, arguments), plan(launch), kept(kept),
+        scratch(k.pointer(arguments.scratch)) {}
 
   /// `moved` makes the vector of the elements to store.
   RowKernel(KernelBuilder &k, const Domain &domain, ElementEmitter elements,
@@ -146,15 +127,15 @@ public:
   void emit() {
     Value thread = k.toI64(arguments.thread),
           threads = k.toI64(arguments.threads);
-    if (chunks > 0) {
+    if (plan.chunks > 0) {
       // Column sums: each chunk of rows has accumulators of its own, whose
       // number does not depend on the threads.
-      auto [from, to] = k.share(k.i64(chunks), thread, threads);
+      auto [from, to] = k.share(k.i64(plan.chunks), thread, threads);
       k.loop(from, to, 1, [&](Value chunk) {
-        for (Operation *op : columnReductions)
+        for (Operation *op : plan.columnReductions)
           clearAccumulator(op, chunk);
-        Value first = k.div(k.mul(chunk, domain.rows), chunks);
-        Value last = k.div(k.mul(k.add(chunk, 1), domain.rows), chunks);
+        Value first = k.div(k.mul(chunk, domain.rows), plan.chunks);
+        Value last = k.div(k.mul(k.add(chunk, 1), domain.rows), plan.chunks);
         currentChunk = chunk;
         k.loop(first, last, 1, [&](Value row) { emitRow(row); });
       });
@@ -179,12 +160,7 @@ private:
 
   Value accumulatorPointer(Operation *op, Value chunk, Value column) {
     Value offset = k.add(k.mul(chunk, domain.cols), column);
-    return k.at(elements.writePointer(writeOf.lookup(op->getResult(0))),
-                offset);
-  }
-
-  static double neutral(Operation *op) {
-    return isMaximum(op) ? -std::numeric_limits<double>::infinity() : 0;
+    return k.at(elements.writePointer(plan.numberOf(op)), offset);
   }
 
   /// Calls `body(column, mask)` for every vector of a row, outside of a row.
@@ -199,39 +175,35 @@ private:
 
   void clearAccumulator(Operation *op, Value chunk) {
     forEachVector([&](Value column, Value mask) {
-      k.store(k.splat(neutral(op)), accumulatorPointer(op, chunk, column),
+      k.store(k.splat(neutralOf(op)), accumulatorPointer(op, chunk, column),
               mask);
     });
   }
 
   void emitRow(Value row) {
     elements.beginRow(row);
-    if (ops.empty()) {
+    if (plan.ops.empty()) {
       emitPass(0, {});
       return;
     }
-    for (int pass = 0; pass <= lastPass; ++pass) {
+    for (int pass = 0; pass <= plan.lastPass; ++pass) {
       SmallVector<Operation *> sums;
       bool busy = false;
-      for (Operation *op : ops) {
-        if (passes[op] != pass)
+      for (Operation *op : plan.ops) {
+        if (plan.passes[op] != pass)
           continue;
         if (isRowReduction(op))
           sums.push_back(op);
-        busy |= isColumnReduction(op) || isRowReduction(op) || writesFull(op);
+        busy |=
+            isColumnReduction(op) || isRowReduction(op) || plan.writesFull(op);
       }
       if (busy)
         emitPass(pass, sums);
     }
-    for (Operation *op : ops)
-      if (writeOf.contains(op->getResult(0)) && !writesFull(op) &&
-          !isColumnReduction(op))
-        elements.storeScalar(writeOf.lookup(op->getResult(0)),
+    for (Operation *op : plan.ops)
+      if (plan.writesScalar(op))
+        elements.storeScalar(plan.numberOf(op),
                              elements.scalar(op->getResult(0)));
-  }
-
-  bool writesFull(Operation *op) const {
-    return full.contains(op->getResult(0));
   }
 
   /// What one pass does at one vector of columns; `sums` are the running
@@ -241,11 +213,11 @@ private:
     for (auto [op, sum] : llvm::zip_equal(reductions, sums))
       sum = combine(
           k, op, sum,
-          elements.masked(elements.full(op->getOperand(0)), neutral(op)));
-    if (ops.empty())
+          elements.masked(elements.full(op->getOperand(0)), neutralOf(op)));
+    if (plan.ops.empty())
       return elements.store(0, moved(elements));
-    for (Operation *op : columnReductions) {
-      if (passes[op] != pass)
+    for (Operation *op : plan.columnReductions) {
+      if (plan.passes[op] != pass)
         continue;
       Value pointer = accumulatorPointer(op, currentChunk, column);
       Value total = combine(k, op, k.load(pointer, mask),
@@ -254,10 +226,9 @@ private:
     }
     // All loads come before the stores: a write may lie over a read.
     SmallVector<std::pair<unsigned, Value>> stores;
-    for (Operation *op : ops)
-      if (passes[op] == pass && writesFull(op))
-        stores.push_back({writeOf.lookup(op->getResult(0)),
-                          elements.full(op->getResult(0))});
+    for (Operation *op : plan.ops)
+      if (plan.passes[op] == pass && plan.writesFull(op))
+        stores.push_back({plan.numberOf(op), elements.full(op->getResult(0))});
     for (auto &[index, value] : stores)
       elements.store(index, value);
   }
@@ -265,7 +236,7 @@ private:
   void emitPass(int pass, ArrayRef<Operation *> reductions) {
     Vectors totals;
     for (Operation *op : reductions)
-      totals.push_back(k.splat(neutral(op)));
+      totals.push_back(k.splat(neutralOf(op)));
     int64_t column = 0;
     if (int64_t looped = loopedColumns(domain.cols, k.lanes)) {
       int64_t step = kLoopColumns, unrolled = step / k.lanes;
@@ -332,17 +303,9 @@ private:
   Domain domain;
   ElementEmitter elements;
   std::function<Value(ElementEmitter &)> moved;
-  SmallVector<Operation *> ops;
-  llvm::DenseMap<Operation *, int> passes;
+  RowPlan plan;
   KeptValues kept;
   Value scratch;
-  int lastPass = 0;
-  SmallVector<Operation *> columnReductions;
-  /// Into how many chunks these cut the rows; 0 without any.
-  int64_t chunks = 0;
-  llvm::DenseMap<Value, unsigned> writeOf;
-  /// What is written at every point.
-  llvm::DenseSet<Value> full;
   Value currentChunk;
 };
 

@@ -39,6 +39,9 @@ bool isOnTensorCores(sched::LaunchOp launch);
 void emitTensorAttention(mlir::ModuleOp module, llvm::StringRef name,
                          sched::LaunchOp launch);
 
+/// Most queries of a sequence that are few.
+inline constexpr int64_t fewQueries = 8;
+
 /// Whether `emitFewQueries` can: few queries, as in decoding, of rows that lie
 /// in pieces of 16 bytes.
 bool isOfFewQueries(sched::LaunchOp launch);

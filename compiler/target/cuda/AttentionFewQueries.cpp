@@ -14,7 +14,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/Support/MathExtras.h"
-#include <limits>
 
 using namespace mlir;
 using namespace tfm;
@@ -22,11 +21,6 @@ using namespace tfm::cuda;
 using namespace tfm::sched;
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-/// Most queries of a sequence that are few.
-constexpr int64_t mostQueries = 8;
 
 /// Elements of keys and values in a piece, of whichever there are more.
 int64_t pieceOf(AttentionOp op) {
@@ -46,10 +40,10 @@ int64_t keysAtOnceOf(AttentionOp op) {
 }
 
 /// Elements of a row in a piece, and lanes that have a row.
-struct Pieces {
+struct RowPieces {
   int64_t each, count;
 
-  explicit Pieces(const View &view)
+  explicit RowPieces(const View &view)
       : each(pieceBytes / elementBytes(view.element)),
         count(view.shape[3] / each) {}
 };
@@ -90,7 +84,7 @@ public:
   /// Lanes that have a key together.
   static int64_t groupOf(const View &keys, const View &values) {
     return static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(
-        std::max(Pieces(keys).count, Pieces(values).count))));
+        std::max(RowPieces(keys).count, RowPieces(values).count))));
   }
 
   void emit() {
@@ -143,7 +137,7 @@ private:
   /// This lane's piece of a row: where there are fewer pieces than lanes the
   /// last ones have the last again.
   Value pieceOf(const View &view) {
-    Pieces pieces(view);
+    RowPieces pieces(view);
     Value piece = lane;
     if (pieces.count != group)
       piece = k.min(piece, k.i64(pieces.count - 1));
@@ -151,7 +145,7 @@ private:
   }
 
   void loadQueries() {
-    Pieces pieces(tile.k.view);
+    RowPieces pieces(tile.k.view);
     Value isReal =
         pieces.count == group ? Value() : k.less(lane, k.i64(pieces.count));
     Type element = tile.q.view.element;
@@ -186,7 +180,7 @@ private:
                              rows.front().head.key),
           values = tile.headOf(tile.v, rows.front().head.batch,
                                rows.front().head.key);
-    int64_t each = Pieces(tile.v.view).each;
+    int64_t each = RowPieces(tile.v.view).each;
     SmallVector<Value> flat;
     for (size_t i = 0; i != rows.size(); ++i) {
       flat.append({k.splat(-infinity), k.splat(0.0)});
@@ -230,7 +224,7 @@ private:
       scale(tile.keyScale, keyScales);
       scale(tile.valueScale, valueScales);
     }
-    int64_t each = Pieces(tile.v.view).each;
+    int64_t each = RowPieces(tile.v.view).each;
     auto sum = [&](Value x, Value y) { return k.addf(x, y); };
     SmallVector<SmallVector<Value>> x, y;
     for (int64_t i = 0; i != keysAtOnce; ++i) {
@@ -295,7 +289,7 @@ private:
   }
 
   void combine(SmallVector<State> states) {
-    int64_t each = Pieces(tile.v.view).each, width = tile.valueWidth();
+    int64_t each = RowPieces(tile.v.view).each, width = tile.valueWidth();
     // The groups of a warp.
     for (State &state : states)
       for (int64_t distance = warpSize / 2; distance >= group; distance /= 2) {
@@ -313,7 +307,7 @@ private:
     auto placeOf = [&](Value warp, Value row) {
       return k.at(memory, k.mul(k.add(k.mul(warp, count), row), stride));
     };
-    Value exists = k.less(block.lane(), k.i64(Pieces(tile.v.view).count));
+    Value exists = k.less(block.lane(), k.i64(RowPieces(tile.v.view).count));
     k.ifThen(exists, [&] {
       for (int64_t i = 0; i != count; ++i) {
         Value place = placeOf(block.warp(), k.i64(i));
@@ -392,7 +386,7 @@ private:
 
 bool cuda::isOfFewQueries(LaunchOp launch) {
   auto op = cast<AttentionOp>(launch.getFirstOp());
-  if (tensorType(op.getQ()).getDimSize(2) > mostQueries || op.getDropout())
+  if (tensorType(op.getQ()).getDimSize(2) > fewQueries || op.getDropout())
     return false;
   auto liesInPieces = [&](Value value) {
     BlockArgument argument = argumentOf(value);

@@ -1,5 +1,4 @@
-//===- AttentionLaunch.h - what a launch of attention reads and writes *- C++
-//-*-===//
+//===- AttentionLaunch.h - where attention's values lie ---------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -15,25 +14,6 @@
 
 namespace tfm::cuda {
 
-/// The attributes that both directions have.
-template <typename Op> AttentionRule ruleOf(Op op, sched::LaunchOp launch) {
-  AttentionRule rule;
-  rule.causal = op.getCausal();
-  if constexpr (requires { op.getRing(); })
-    rule.ring = op.getRing();
-  rule.scale = op.getScale().convertToDouble();
-  if (auto window = op.getWindow())
-    rule.window = static_cast<int64_t>(*window);
-  if (auto softcap = op.getSoftcap())
-    rule.softcap = softcap->convertToDouble();
-  if (auto dropout = op.getDropout())
-    rule.dropout = dropout->convertToDouble();
-  rule.site = static_cast<int64_t>(op.getSite().value_or(0));
-  rule.microSteps = static_cast<int64_t>(launch.getMicroSteps());
-  rule.hasLayer = static_cast<bool>(op.getLayer());
-  return rule;
-}
-
 /// Where the values of a launch lie.
 class AttentionLaunch {
 public:
@@ -43,13 +23,7 @@ public:
   /// What is read as `value`; nothing of a null one.
   Rows read(mlir::Value value) const { return at(argumentOf(value)); }
   /// Where `value` is written; nothing where it is not.
-  Rows written(mlir::Value value) const {
-    if (value)
-      for (mlir::Operation *user : value.getUsers())
-        if (auto write = llvm::dyn_cast<sched::WriteOp>(user))
-          return at(llvm::cast<mlir::BlockArgument>(write.getTo()));
-    return {};
-  }
+  Rows written(mlir::Value value) const { return at(writtenArgumentOf(value)); }
   /// What both directions read.
   template <typename Op> void fill(AttentionTile &tile, Op op) const {
     tile.q = read(op.getQ());

@@ -12,7 +12,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/Support/MathExtras.h"
-#include <limits>
 
 using namespace mlir;
 using namespace tfm;
@@ -20,8 +19,6 @@ using namespace tfm::cuda;
 using namespace tfm::sched;
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// A block has one or two tiles of 64 queries, 16 of each of its warps; of two
 /// a warp multiplies every key and value that it reads with both.

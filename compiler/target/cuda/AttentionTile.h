@@ -10,20 +10,9 @@
 
 #include "compiler/schedule/View.h"
 #include "compiler/target/cuda/BlockBuilder.h"
-
-#include <optional>
+#include "compiler/target/emit/AttentionRule.h"
 
 namespace tfm::cuda {
-
-/// What both directions of attention say (`tfm.attention`).
-struct AttentionRule {
-  bool causal = false, ring = false;
-  double scale = 1.0;
-  std::optional<int64_t> window;
-  std::optional<double> softcap, dropout;
-  int64_t site = 0, microSteps = 1;
-  bool hasLayer = false;
-};
 
 /// An operand or result: where its first element is, and how it lies.
 struct Rows {

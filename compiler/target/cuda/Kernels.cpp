@@ -11,6 +11,7 @@
 #include "compiler/schedule/SchedDialect.h"
 #include "compiler/target/cuda/Attention.h"
 #include "compiler/target/cuda/BlockBuilder.h"
+#include "compiler/target/cuda/Gpu.h"
 #include "compiler/target/cuda/MoveRows.h"
 #include "compiler/target/cuda/Product.h"
 #include "compiler/target/cuda/ProductKernel.h"
@@ -72,6 +73,25 @@ bool cuda::multipliesOnTensorCores(LaunchOp launch) {
   }
 }
 
+/// Whether a kernel of that name, if there is one, needs more shared memory
+/// than a block can have; then after an error.
+static bool takesTooMuchMemory(ModuleOp kernels, StringRef name,
+                               int64_t mostDynamic) {
+  Operation *function = kernels.lookupSymbol(name);
+  if (!function)
+    return false;
+  auto own = kernels.lookupSymbol<LLVM::GlobalOp>((name + "_shared").str());
+  auto dynamic = function->getAttrOfType<IntegerAttr>(cuda::sharedAttribute);
+  if ((!own ||
+       cast<LLVM::LLVMArrayType>(own.getGlobalType()).getNumElements() <=
+           cuda::maxStaticShared) &&
+      (!dynamic || dynamic.getInt() <= mostDynamic))
+    return false;
+  function->emitError()
+      << "a kernel of a GPU needs more shared memory than there is";
+  return true;
+}
+
 LogicalResult cuda::emitKernel(Operation *step, StringRef name,
                                ModuleOp kernels) {
   if (failed(verifyElements(step)))
@@ -87,11 +107,7 @@ LogicalResult cuda::emitKernel(Operation *step, StringRef name,
   function->setAttr(stepAttribute, b.getStringAttr(describe(step)));
   function->setAttr(workAttribute,
                     b.getDenseI64ArrayAttr({stepFlops(step), stepBytes(step)}));
-  auto shared = kernels.lookupSymbol<LLVM::GlobalOp>((name + "_shared").str());
-  if (shared &&
-      cast<LLVM::LLVMArrayType>(shared.getGlobalType()).getNumElements() >
-          maxStaticShared)
-    return step->emitError() << "a kernel of a GPU needs more shared memory "
-                                "than there is";
-  return success();
+  return failure(takesTooMuchMemory(kernels, name, maxDynamicShared) ||
+                 takesTooMuchMemory(kernels, (name + hopperSuffix).str(),
+                                    maxDynamicSharedOf90));
 }

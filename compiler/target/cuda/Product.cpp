@@ -27,11 +27,10 @@ using namespace tfm::sched;
 ProductLaunch::ProductLaunch(LaunchOp launch)
     : launch(launch), op(cast<MatmulOp>(launch.getFirstOp())) {
   ArrayRef<int64_t> shape = tensorType(op.getY()).getShape();
-  ArrayRef<int64_t> aShape = tensorType(op.getA()).getShape();
   batch.assign(shape.begin(), shape.end() - 2);
   m = shape[shape.size() - 2];
   n = shape.back();
-  terms = aShape[aShape.size() - (op.getTransposeA() ? 2 : 1)];
+  terms = op.getTerms();
 }
 
 ProductShape ProductLaunch::shape() {

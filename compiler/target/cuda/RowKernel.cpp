@@ -11,12 +11,12 @@
 #include "compiler/schedule/Launches.h"
 #include "compiler/target/cuda/BlockBuilder.h"
 #include "compiler/target/emit/ElementEmitter.h"
+#include "compiler/target/emit/RowPlan.h"
 #include "compiler/target/emit/RowReductions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 #include <functional>
-#include <limits>
 
 using namespace mlir;
 using namespace tfm;
@@ -37,66 +37,22 @@ int64_t blocksFor(int64_t things, int64_t each) {
   return static_cast<int64_t>(llvm::divideCeil(things, each));
 }
 
-double neutralOf(Operation *reduction) {
-  return isMaximum(reduction) ? -std::numeric_limits<double>::infinity() : 0;
-}
-
-/// What a launch computes, sorted by when and how.
-struct Plan {
-  explicit Plan(LaunchOp launch)
-      : domain(launch.getDomain()), ops(computedOps(launch)),
-        passes(passesOf(*launch.getBlock())) {
-    for (Operation *op : ops) {
-      lastPass = std::max(lastPass, passes[op]);
-      if (isColumnReduction(op))
-        columnSums.push_back(op);
-      byRows |= isRowReduction(op);
-    }
-    for (auto [i, to] : llvm::enumerate(launch.getWriteArgs())) {
-      Value value = launch.getWriteOf(to.getArgNumber()).getValue();
-      writeOf[value] = static_cast<unsigned>(i);
-      if (launch.getAccessOf(to.getArgNumber()) == Access::Point)
-        full.insert(value);
-    }
+/// What a launch computes, and by which blocks.
+struct Plan : RowPlan {
+  explicit Plan(LaunchOp launch) : RowPlan(launch), domain(launch.getDomain()) {
     // A row's scalar may be written where the row's other threads read one.
-    byRows |= domain.cols > 1 && llvm::any_of(ops, [&](Operation *op) {
-                return writesScalar(op);
-              });
-    if (!columnSums.empty()) {
-      Operation *first = columnSums.front();
-      chunks = isa<ReduceChunksOp>(first)
-                   ? tensorType(first->getResult(0)).getDimSize(0)
-                   : 1;
-    }
-  }
-
-  bool writesFull(Operation *op) const {
-    return full.contains(op->getResult(0));
-  }
-  bool writesScalar(Operation *op) const {
-    return writeOf.contains(op->getResult(0)) && !writesFull(op) &&
-           !isColumnReduction(op);
-  }
-  unsigned numberOf(Operation *op) const {
-    return writeOf.lookup(op->getResult(0));
+    byRows = llvm::any_of(ops, [&](Operation *op) {
+      return isRowReduction(op) || (domain.cols > 1 && writesScalar(op));
+    });
   }
 
   Domain domain;
-  SmallVector<Operation *> ops;
-  llvm::DenseMap<Operation *, int> passes;
-  int lastPass = 0;
-  SmallVector<Operation *> columnSums;
   /// Whether the threads of a row have to know of each other.
-  bool byRows = false;
-  /// Into how many chunks the column sums cut the rows.
-  int64_t chunks = 1;
-  /// The number of the write of a value, and what is written at every point.
-  llvm::DenseMap<Value, unsigned> writeOf;
-  llvm::DenseSet<Value> full;
+  bool byRows;
 
   /// By rows: threads that share one, and in how many turns they walk over it.
   int64_t rowThreads() const {
-    if (columnSums.empty() && domain.cols <= warpColumns)
+    if (columnReductions.empty() && domain.cols <= warpColumns)
       return warpSize;
     return std::clamp<int64_t>(llvm::alignTo(blocksFor(domain.cols, 4), 32), 64,
                                maxBlock);
@@ -106,14 +62,14 @@ struct Plan {
 
   Grid grid() const {
     if (byRows) {
-      if (!columnSums.empty())
+      if (!columnReductions.empty())
         return {{chunks, 1, 1}, rowThreads()};
       if (rowThreads() > warpSize)
         return {{domain.rows, 1, 1}, rowThreads()};
       int64_t rows = blockThreads / warpSize;
       return {{blocksFor(domain.rows, rows), 1, 1}, blockThreads};
     }
-    if (!columnSums.empty())
+    if (!columnReductions.empty())
       return {{blocksFor(domain.cols, blockThreads), chunks, 1}, blockThreads};
     return {{blocksFor(domain.rows * domain.cols, blockThreads), 1, 1},
             blockThreads};
@@ -132,7 +88,7 @@ public:
   void emit() {
     if (plan.byRows)
       emitRows();
-    else if (!plan.columnSums.empty())
+    else if (!plan.columnReductions.empty())
       emitColumns();
     else
       emitPoints();
@@ -237,26 +193,26 @@ private:
     auto [column, mask] = within(block.everyThread(), cols % blockThreads == 0);
     Value chunk = plan.chunks == 1 ? k.i64(0) : block.block(1);
     SmallVector<Value> sums;
-    for (Operation *op : plan.columnSums)
+    for (Operation *op : plan.columnReductions)
       sums.push_back(k.splat(neutralOf(op)));
     auto [first, last] = rowsOf(chunk);
     sums = k.loop(first, last, 1, sums, [&](Value row, ValueRange before) {
       elements.beginRow(row);
       elements.beginColumns(column, mask, ElementEmitter::kAnyColumn);
       SmallVector<Value> next;
-      for (auto [op, sum] : llvm::zip_equal(plan.columnSums, before))
+      for (auto [op, sum] : llvm::zip_equal(plan.columnReductions, before))
         next.push_back(combine(k, op, sum, elements.full(op->getOperand(0))));
       storeFull([](Operation *) { return true; });
       storeScalars(mask);
       return next;
     });
-    for (auto [op, sum] : llvm::zip_equal(plan.columnSums, sums))
+    for (auto [op, sum] : llvm::zip_equal(plan.columnReductions, sums))
       storeSum(op, chunk, column, sum, mask);
   }
 
   /// Rows that have a warp each, or a block.
   void emitRows() {
-    if (plan.columnSums.empty()) {
+    if (plan.columnReductions.empty()) {
       if (plan.rowThreads() > warpSize) {
         own = block.thread();
         emitRow(block.block());
@@ -274,7 +230,7 @@ private:
     own = block.thread();
     chunk = plan.chunks == 1 ? k.i64(0) : block.block();
     // The sums of this thread's columns: in registers, or in their place.
-    for (Operation *op : plan.columnSums)
+    for (Operation *op : plan.columnReductions)
       if (plan.keepsRow())
         sums.append(plan.turns(), k.splat(neutralOf(op)));
       else
@@ -292,7 +248,7 @@ private:
     });
     if (!plan.keepsRow())
       return;
-    for (auto [i, op] : llvm::enumerate(plan.columnSums))
+    for (auto [i, op] : llvm::enumerate(plan.columnReductions))
       for (int64_t turn = 0; turn != plan.turns(); ++turn) {
         auto [column, mask] = columnOf(turn);
         storeSum(op, chunk, column, sums[i * plan.turns() + turn], mask);
@@ -353,7 +309,7 @@ private:
       totals.push_back(combine(
           k, op, sum,
           elements.masked(elements.full(op->getOperand(0)), neutralOf(op))));
-    for (auto [i, op] : llvm::enumerate(plan.columnSums)) {
+    for (auto [i, op] : llvm::enumerate(plan.columnReductions)) {
       if (plan.passes[op] != pass)
         continue;
       Value x = elements.full(op->getOperand(0));

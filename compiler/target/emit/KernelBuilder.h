@@ -12,6 +12,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/ValueRange.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include <limits>
 
 namespace mlir {
 class ModuleOp;
@@ -21,6 +22,8 @@ class FuncOp;
 } // namespace mlir
 
 namespace tfm {
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// A kernel and what its callers must know of it.
 struct Kernel {

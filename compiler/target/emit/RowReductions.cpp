@@ -23,6 +23,10 @@ bool tfm::isMaximum(Operation *reduction) {
   return isa<ReduceMaxOp>(reduction);
 }
 
+double tfm::neutralOf(Operation *reduction) {
+  return isMaximum(reduction) ? -infinity : 0;
+}
+
 Value tfm::combine(KernelBuilder &k, Operation *reduction, Value a, Value b) {
   if (!isMaximum(reduction))
     return k.addf(a, b);

@@ -15,6 +15,9 @@ namespace tfm {
 /// Whether a reduction of a row kernel takes the largest rather than the sum.
 bool isMaximum(mlir::Operation *reduction);
 
+/// What a sum or maximum of nothing is.
+double neutralOf(mlir::Operation *reduction);
+
 /// One step of a sum or maximum.
 mlir::Value combine(KernelBuilder &k, mlir::Operation *reduction, mlir::Value a,
                     mlir::Value b);

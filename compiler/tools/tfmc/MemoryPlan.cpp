@@ -139,12 +139,12 @@ static MemoryPhase phaseOf(sched::ProgramOp program,
   return phase;
 }
 
-/// The shape of the tokens that a program takes.
+/// The shape of the tokens that a program takes; empty where it takes none.
 static llvm::ArrayRef<int64_t> tokensOf(sched::ProgramOp program) {
   for (auto input : program.getBlock()->getOps<sched::InputOp>())
     if (input.getName() == "tokens")
       return input.getView().getType().getShape();
-  llvm_unreachable("what works on a cache takes tokens");
+  return {};
 }
 
 /// The activations of @train that forward leaves to backward: alive when the
@@ -209,11 +209,8 @@ static std::string wordOf(mlir::FailureOr<mlir::Type> type) {
              : dtypeOf(*type);
 }
 
-MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
-                                  const KernelTarget &target,
-                                  FlopsReport *flops,
-                                  const ShareRequest &shares) {
-  MemoryReport memory;
+/// The types of the recipe, as it names them.
+static void addPrecision(mlir::ModuleOp module, MemoryReport &memory) {
   if (mlir::FailureOr<mlir::FloatType> precision = precisionOf(module);
       succeeded(precision))
     memory.precision = dtypeOf(*precision);
@@ -222,20 +219,21 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
   // Where products are of bf16 keys and values are, too.
   if (memory.cacheType == "f32" && memory.precision == "bf16")
     memory.cacheType = memory.precision;
-  memory.target = target.kind();
-  memory.machine = target.machine();
-  // The batch and length of training where there is any, else of generation.
+}
+
+/// The batch and length of training where there is any, else of generation.
+static void addBatch(mlir::ModuleOp module, MemoryReport &memory) {
   auto function = findProgram(module, ProgramKind::Loss);
   if (!function)
     function = findProgram(module, ProgramKind::Forward);
-  if (function && function.getNumArguments() != 0) {
-    auto first =
-        llvm::cast<mlir::RankedTensorType>(function.getArgumentTypes().front());
-    memory.batch = first.getRank() > 0 ? first.getDimSize(0) : 1;
-    memory.sequence = first.getRank() > 1 ? first.getDimSize(1) : 1;
-  }
+  if (!function || function.getNumArguments() == 0)
+    return;
+  auto first =
+      llvm::cast<mlir::RankedTensorType>(function.getArgumentTypes().front());
+  memory.batch = first.getRank() > 0 ? first.getDimSize(0) : 1;
+  memory.sequence = first.getRank() > 1 ? first.getDimSize(1) : 1;
   // Of the sequence that the model goes over, whatever else it is given first.
-  for (unsigned i = 0; function && i < function.getNumArguments(); ++i) {
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto type =
         llvm::dyn_cast<mlir::RankedTensorType>(function.getArgumentTypes()[i]);
     auto dims = function.getArgAttrOfType<mlir::ArrayAttr>(i, "tfm.dims");
@@ -249,53 +247,59 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
         memory.sequence = type.getDimSize(axis);
     }
   }
-  prepareForPlan(module, target, flops);
-  if (failed(scheduleModel(module, target)))
-    llvm::report_fatal_error("the model could not be scheduled for planning");
-  ElementTypes types(module);
-  std::map<sched::BufferKind, std::map<std::string, int64_t>> byType;
+}
+
+/// What outlives a program.
+static void addBuffers(mlir::ModuleOp module, const ElementTypes &types,
+                       MemoryReport &memory) {
+  std::map<std::string, int64_t> parameters, gradients, optimizer, constants,
+      cache;
   for (auto buffer : module.getOps<sched::BufferOp>()) {
-    // What products read of parameters is counted with them.
-    bool isCopy = buffer.getKind() == sched::BufferKind::ParameterCopy;
-    if (buffer.getKind() == sched::BufferKind::Parameter)
-      addParameters(module, buffer.getBytes(), byType[buffer.getKind()]);
-    // Sums of gradients that wait for others are the runtime's.
-    else if (buffer.getKind() == sched::BufferKind::Gradient)
-      byType[buffer.getKind()]["f32"] += buffer.getBytes();
-    else
-      types.add(
-          buffer, buffer.getBytes(),
-          byType[isCopy ? sched::BufferKind::Parameter : buffer.getKind()]);
+    int64_t bytes = buffer.getBytes();
     switch (buffer.getKind()) {
     case sched::BufferKind::Parameter:
+      memory.parameters += bytes;
+      addParameters(module, bytes, parameters);
+      break;
     case sched::BufferKind::ParameterCopy:
-      memory.parameters += buffer.getBytes();
+      // What products read of parameters is counted with them.
+      memory.parameters += bytes;
+      types.add(buffer, bytes, parameters);
       break;
     case sched::BufferKind::Gradient:
-      memory.gradients += buffer.getBytes();
+      // Sums of gradients that wait for others are the runtime's.
+      memory.gradients += bytes;
+      gradients["f32"] += bytes;
       break;
     case sched::BufferKind::State:
-      memory.optimizer += buffer.getBytes();
+      memory.optimizer += bytes;
+      types.add(buffer, bytes, optimizer);
       break;
     case sched::BufferKind::Constant:
-      memory.constants += buffer.getBytes();
+      memory.constants += bytes;
+      types.add(buffer, bytes, constants);
       break;
     case sched::BufferKind::Cache:
-      memory.cache += buffer.getBytes();
+      memory.cache += bytes;
+      types.add(buffer, bytes, cache);
       break;
     case sched::BufferKind::Activation:
       break;
     }
   }
-  memory.types = {{"parameters", sorted(byType[sched::BufferKind::Parameter])},
-                  {"gradients", sorted(byType[sched::BufferKind::Gradient])},
-                  {"optimizer", sorted(byType[sched::BufferKind::State])},
-                  {"constants", sorted(byType[sched::BufferKind::Constant])},
-                  {"cache", sorted(byType[sched::BufferKind::Cache])}};
+  memory.types = {{"parameters", sorted(parameters)},
+                  {"gradients", sorted(gradients)},
+                  {"optimizer", sorted(optimizer)},
+                  {"constants", sorted(constants)},
+                  {"cache", sorted(cache)}};
+}
+
+/// What programs keep alive, in the order in which a run goes through them.
+static void addPhases(mlir::ModuleOp module, const ElementTypes &types,
+                      MemoryReport &memory) {
   if (auto train =
           module.lookupSymbol<sched::ProgramOp>(nameOf(ProgramKind::Train)))
     memory.types.emplace_back("saved", savedTypes(train, types));
-  // As a run goes through them.
   for (ProgramKind kind : builtPrograms())
     // Copying parameters takes no memory of its own, and a part of an update no
     // other than all of it.
@@ -304,14 +308,38 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
         kind != ProgramKind::Squares && kind != ProgramKind::UpdateDecayed &&
         kind != ProgramKind::UpdatePlain)
       memory.phases.push_back(phaseOf(program, types));
+}
+
+/// How many tokens programs of generation take at once.
+static void addGeneration(mlir::ModuleOp module, MemoryReport &memory) {
   for (ProgramKind kind : cachedPrograms())
     if (auto program = module.lookupSymbol<sched::ProgramOp>(nameOf(kind))) {
       llvm::ArrayRef<int64_t> tokens = tokensOf(program);
+      if (tokens.empty())
+        return; // nothing that texts are made with
       if (kind == ProgramKind::Decode)
         memory.texts = tokens[0];
       else
         memory.chunks.push_back(tokens[0] * tokens[1]);
     }
+}
+
+MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
+                                  const KernelTarget &target,
+                                  FlopsReport *flops,
+                                  const ShareRequest &shares) {
+  MemoryReport memory;
+  addPrecision(module, memory);
+  memory.target = target.kind();
+  memory.machine = target.machine();
+  addBatch(module, memory);
+  prepareForPlan(module, target, flops);
+  if (failed(scheduleModel(module, target)))
+    llvm::report_fatal_error("the model could not be scheduled for planning");
+  ElementTypes types(module);
+  addBuffers(module, types, memory);
+  addPhases(module, types, memory);
+  addGeneration(module, memory);
   // What generation keeps counts with what it computes.
   int64_t activations = total(module, "sched.activations");
   memory.activations = activations + memory.cache;

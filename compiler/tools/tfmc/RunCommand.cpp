@@ -11,6 +11,7 @@
 #include "Output.h"
 
 #include "compiler/driver/Build.h"
+#include "compiler/driver/Link.h"
 #include "compiler/driver/Pipelines.h"
 #include "compiler/report/Writers.h"
 #include "runtime/commands/usage.h"
@@ -40,18 +41,25 @@
 using namespace tfm;
 
 /// Identifies what a build would make: the elaborated model, with everything
-/// that it imports, this compiler, and the CPU that it compiles for, as several
-/// machines may have one home folder.
+/// that it imports, this compiler and its runtime, and the CPU that it compiles
+/// for, as several machines may have one home folder.
 static std::string cacheKey(CompiledModel &model) {
   std::string text;
   llvm::raw_string_ostream os(text);
   model.module->print(os);
   os << "\n" << TFM_VERSION;
-  llvm::sys::fs::file_status self;
-  if (!llvm::sys::fs::status("/proc/self/exe", self))
-    os << "\n"
-       << self.getSize() << " "
-       << self.getLastModificationTime().time_since_epoch().count();
+  auto identify = [&](const llvm::Twine &path) {
+    llvm::sys::fs::file_status file;
+    if (!llvm::sys::fs::status(path, file))
+      os << "\n"
+         << file.getSize() << " "
+         << file.getLastModificationTime().time_since_epoch().count();
+  };
+  identify("/proc/self/exe");
+  if (llvm::Expected<std::string> runtime = findRuntime())
+    identify(*runtime);
+  else
+    llvm::consumeError(runtime.takeError()); // the build will tell of it
   registerTargets();
   if (llvm::Expected<const KernelTarget *> target = KernelTarget::named("cpu"))
     os << "\n" << (*target)->identity();

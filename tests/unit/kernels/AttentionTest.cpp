@@ -171,7 +171,7 @@ AttentionSpec specOf(Kernels &kernels, const Case &c) {
   spec.softcap = c.softcap;
   spec.dropout = c.dropout;
   spec.site = site;
-  spec.accumulate = accumulate;
+  spec.microSteps = accumulate;
   return spec;
 }
 
