@@ -76,6 +76,12 @@ void Model::run(const tfm_function &function) {
   memory->run(function);
 }
 
+void Model::run(const tfm_function &first, const tfm_function &second) {
+  refreshCopies();
+  const tfm_function *both[] = {&first, &second};
+  memory->run(both);
+}
+
 const tfm_function *Model::find(std::string_view name) const {
   for (int32_t i = 0; i < chosen->function_count; ++i)
     if (chosen->functions[i].name == name)

@@ -59,6 +59,8 @@ public:
   /// Throws InputError that says how to build a model that has it.
   const tfm_function &function(std::string_view name) const;
   void run(const tfm_function &function);
+  /// Both, as `Device::run` has it of several.
+  void run(const tfm_function &first, const tfm_function &second);
   /// Runs `refresh` where there is one and a parameter was written since; `run`
   /// does so itself.
   void refreshCopies();

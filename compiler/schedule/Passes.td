@@ -67,8 +67,9 @@ def PlanMemoryPass : Pass<"sched-plan-memory", "::mlir::ModuleOp"> {
   let description = [{
     Buffers that live always lie behind each other; behind them lie the
     activations, where those of one program share bytes that are not live at
-    one time, and programs share all of theirs. Sets `offset` and `live` of the
-    buffers, and of the module:
+    one time, and programs share all of theirs. But what goes into `@update` may
+    be written before `@train` runs, and what that gives be read after both.
+    Sets `offset` and `live` of the buffers, and of the module:
 
     - `sched.arena`: bytes of the arena;
     - `sched.activations`: bytes of it for activations;

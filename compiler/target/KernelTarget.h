@@ -212,8 +212,9 @@ public:
 
   /// Whether the kernel can read its input of that number through `view`: what
   /// an op reads as it lies in memory, of which products want one of the last
-  /// two axes contiguous, attention and caches the last one, a scatter and a
-  /// choice of the largest all of them. A row kernel reads at any strides.
+  /// two axes contiguous, attention and caches the last one, a scatter, a fold
+  /// and a choice of the largest all of them. A row kernel reads at any
+  /// strides.
   bool canRead(sched::KernelOp kernel, unsigned input, const View &view) const;
   /// Whether the kernel can write its result of that number through `view`:
   /// products, attention and caches write whole rows, a scatter and a choice of
@@ -232,7 +233,7 @@ public:
   virtual void registerDialects(mlir::DialectRegistry &registry) const = 0;
 
   /// Why it has no kernels for a scheduled model, in words for whoever wrote
-  /// that; empty where it has.
+  /// that, with the place; empty where it has.
   virtual std::string whyNot(mlir::ModuleOp) const { return ""; }
 
   /// Kernels may be made for operands that begin at multiples of so many bytes,

@@ -602,6 +602,8 @@ void train(const tfm_model &descriptor, TrainCommand command,
   Model model(descriptor, *device);
   std::string out = options.out, resumed = options.resume;
   options.quiet = command.json || !command.speaks();
+  if (std::string name = device->name(); !name.empty() && !options.quiet)
+    say("training on " + printable(name) + "\n");
   Trainer trainer(model, recipe, *data, *tokenizer, std::move(options));
   TrainResult result = trainer.run(interrupt);
   if (!command.speaks())

@@ -51,11 +51,12 @@ void CpuDevice::release() {
   arena = nullptr;
 }
 
-void CpuDevice::run(const tfm_function &function) {
-  if (function.threads == 1)
-    pool.runAlone(function.run, arena);
-  else
-    pool.run(function.run, arena);
+void CpuDevice::run(std::span<const tfm_function *const> functions) {
+  for (const tfm_function *function : functions)
+    if (function->threads == 1)
+      pool.runAlone(function->run, arena);
+    else
+      pool.run(function->run, arena);
 }
 
 void CpuDevice::zero(uint64_t offset, size_t bytes) {

@@ -30,7 +30,8 @@ public:
 
   void allocate(size_t bytes, size_t alignment, size_t scratch) override;
   void release() override;
-  void run(const tfm_function &function) override;
+  using Device::run;
+  void run(std::span<const tfm_function *const> functions) override;
   void zero(uint64_t offset, size_t bytes) override;
   void discard(uint64_t offset, size_t bytes) override;
   void recordInto(tfm_event *events) override { pool.recordInto(events); }

@@ -249,8 +249,8 @@ void CudaDevice::release() {
     return;
   // Not checked: what has gone wrong before was told where it was noticed.
   driver.call.cuStreamSynchronize(stream);
-  for (auto &[function, graph] : graphs)
-    driver.call.cuGraphExecDestroy(graph);
+  for (Captured &one : graphs)
+    driver.call.cuGraphExecDestroy(one.graph);
   graphs.clear();
   driver.call.cuMemFree_v2(arena);
   arena = 0;
@@ -365,12 +365,13 @@ Result CudaDevice::launch(int64_t number, const uint64_t *arguments) {
       nullptr);
 }
 
-void CudaDevice::runRecorded(Queue &queue) {
+void CudaDevice::runRecorded(const tfm_function &function) {
+  Queue queue(*this, function);
   queue.recorded = recorded;
   driver.check(driver.call.cuStreamSynchronize(stream), "go on");
   auto began = std::chrono::steady_clock::now().time_since_epoch();
-  driver.check(queue.note(queue.function.launch_count), "note the time");
-  queue.function.enqueue(arena, &queue);
+  driver.check(queue.note(function.launch_count), "note the time");
+  function.enqueue(arena, &queue);
   driver.check(queue.result, "run a kernel");
   driver.check(driver.call.cuStreamSynchronize(stream), "go on");
   for (size_t i = 0; i != queue.count; ++i) {
@@ -385,26 +386,41 @@ void CudaDevice::runRecorded(Queue &queue) {
   recorded += queue.count;
 }
 
-void CudaDevice::run(const tfm_function &function) {
-  checkWrites();
-  Queue queue(*this, function);
-  if (recorded)
-    return runRecorded(queue);
-  GraphExec &graph = graphs[&function];
-  if (!graph) {
-    driver.check(
-        driver.call.cuStreamBeginCapture_v2(stream, captureThreadLocal),
-        "record a function");
-    function.enqueue(arena, &queue);
-    Graph captured = nullptr;
-    Result ended = driver.call.cuStreamEndCapture(stream, &captured);
-    driver.check(queue.result, "record a kernel");
-    driver.check(ended, "record a function");
-    Result made = driver.call.cuGraphInstantiateWithFlags(&graph, captured, 0);
-    driver.call.cuGraphDestroy(captured);
-    driver.check(made, "make a graph of a function");
+CudaDevice::Captured &
+CudaDevice::capture(std::span<const tfm_function *const> functions) {
+  driver.check(driver.call.cuStreamBeginCapture_v2(stream, captureThreadLocal),
+               "record a function");
+  Result queued = success;
+  for (const tfm_function *function : functions) {
+    Queue queue(*this, *function);
+    function->enqueue(arena, &queue);
+    if (queued == success)
+      queued = queue.result;
   }
-  driver.check(driver.call.cuGraphLaunch(graph, stream), "run a function");
+  Graph captured = nullptr;
+  Result ended = driver.call.cuStreamEndCapture(stream, &captured);
+  driver.check(queued, "record a kernel");
+  driver.check(ended, "record a function");
+  GraphExec graph = nullptr;
+  Result made = driver.call.cuGraphInstantiateWithFlags(&graph, captured, 0);
+  driver.call.cuGraphDestroy(captured);
+  driver.check(made, "make a graph of a function");
+  return graphs.emplace_back(std::vector(functions.begin(), functions.end()),
+                             graph);
+}
+
+void CudaDevice::run(std::span<const tfm_function *const> functions) {
+  checkWrites();
+  if (recorded) {
+    for (const tfm_function *function : functions)
+      runRecorded(*function);
+    return;
+  }
+  auto known = std::ranges::find_if(graphs, [&](const Captured &one) {
+    return std::ranges::equal(one.functions, functions);
+  });
+  Captured &one = known == graphs.end() ? capture(functions) : *known;
+  driver.check(driver.call.cuGraphLaunch(one.graph, stream), "run a function");
 }
 
 //===----------------------------------------------------------------------===//

@@ -42,9 +42,9 @@ CudaProperties findGpu(const CudaDriver &driver, int number);
 void requireImage(const tfm_variant &variant, const CudaProperties &gpu);
 
 /// The arena is memory of a GPU, and all that is asked for goes into one stream
-/// there: a function is captured as a graph when it is first run, and launched
-/// as one from then on. Nothing waits but who looks at what was read, and who
-/// writes when all memory for it is on its way.
+/// there: what is run at once is captured as a graph when that happens first,
+/// and launched as one from then on. Nothing waits but who looks at what was
+/// read, and who writes when all memory for it is on its way.
 class CudaDevice final : public Device {
 public:
   /// Loads the kernels of `variant` on the GPU of that number. Throws
@@ -56,6 +56,10 @@ public:
   CudaDevice(const CudaDevice &) = delete;
   CudaDevice &operator=(const CudaDevice &) = delete;
 
+  std::string name() const override {
+    return found.name + " (cuda:" + std::to_string(found.number) + ")";
+  }
+
   /// What all devices of this process share with the driver stays until it
   /// ends: making that takes longest.
   CudaDevice &keepContext();
@@ -65,7 +69,8 @@ public:
   /// Memory that no variant needs: there is no scratch on a GPU.
   void allocate(size_t bytes, size_t alignment, size_t scratch) override;
   void release() override;
-  void run(const tfm_function &function) override;
+  using Device::run;
+  void run(std::span<const tfm_function *const> functions) override;
   void zero(uint64_t offset, size_t bytes) override;
   /// No graph then. Clocks are nanoseconds.
   void recordInto(tfm_event *events) override { recorded = events; }
@@ -78,6 +83,11 @@ public:
 
 private:
   struct Queue;
+  /// What was asked for at once, as a graph.
+  struct Captured {
+    std::vector<const tfm_function *> functions;
+    cuda::GraphExec graph = nullptr;
+  };
   /// Memory of the host that the GPU reads and writes by itself.
   enum class Use { Free, Write, Read };
   struct Staging {
@@ -104,7 +114,8 @@ private:
   void checkWrites() const;
   cuda::Result launch(int64_t number, const uint64_t *arguments);
   /// Runs a function, launch by launch, and tells when each was over.
-  void runRecorded(Queue &queue);
+  void runRecorded(const tfm_function &function);
+  Captured &capture(std::span<const tfm_function *const> functions);
 
   const CudaDriver driver;
   ThreadPool pool;
@@ -120,7 +131,7 @@ private:
     cuda::Function function = nullptr;
   };
   std::vector<Kernel> kernels;
-  std::map<const tfm_function *, cuda::GraphExec> graphs;
+  std::list<Captured> graphs;
   mutable std::list<Staging> staged;
   tfm_event *recorded = nullptr;
   std::vector<cuda::Event> times;

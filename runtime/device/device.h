@@ -90,7 +90,16 @@ public:
   /// Waits for all that was asked for and gives the arena back.
   virtual void release() = 0;
 
-  virtual void run(const tfm_function &function) = 0;
+  /// What it is called where it is not this machine's processors; else empty.
+  virtual std::string name() const { return ""; }
+
+  /// Runs functions, one behind the other. What goes into all of them was
+  /// written before, what they give is read after.
+  virtual void run(std::span<const tfm_function *const> functions) = 0;
+  void run(const tfm_function &function) {
+    const tfm_function *one = &function;
+    run(std::span(&one, 1));
+  }
   virtual void zero(uint64_t offset, size_t bytes) = 0;
   /// What lies there is of no use any more: it becomes zeros, and its memory
   /// may go to others until something is written there, and then of no more

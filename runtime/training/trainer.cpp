@@ -153,6 +153,13 @@ void Trainer::call(const tfm_function &function) {
     model.run(function);
 }
 
+void Trainer::callBoth() {
+  if (!profile)
+    return model.run(trainFunction, updateFunction);
+  profile->run(trainFunction);
+  profile->run(updateFunction);
+}
+
 void Trainer::endProfile() {
   profile->write();
   profile.reset();
@@ -190,34 +197,26 @@ void Trainer::endLeaf(int64_t leaf) {
   model.keepAsWaitingSum(place);
 }
 
-PendingValue<float> Trainer::update(double lr) {
+std::array<float, 4> Trainer::hyper(double lr) const {
   const TrainSpec &train = recipe.train;
   auto t = static_cast<double>(position.step + 1);
-  std::array<float, 4> values = {
-      static_cast<float>(lr),
-      static_cast<float>(1 - std::pow(train.optimizer.beta1, t)),
-      static_cast<float>(1 - std::pow(train.optimizer.beta2, t)),
-      static_cast<float>(train.clip)};
-  auto known = [](float norm) {
-    return PendingValue<float>(PendingRead<float>(std::span(&norm, 1)));
-  };
-  if (shared) {
-    float norm = shared->run(values);
-    SharedUpdate::Times times = shared->takeTimes();
-    if (profile) {
-      profile->note("sums of gradients", times.began, times.summed,
-                    HiddenExchange{times.hidden, times.waited});
-      profile->note("update", times.summed, times.updated);
-    }
-    hiddenSeconds += times.hidden;
-    exchangeSeconds += times.summed - times.began + times.waited;
-    return known(norm);
+  return {static_cast<float>(lr),
+          static_cast<float>(1 - std::pow(train.optimizer.beta1, t)),
+          static_cast<float>(1 - std::pow(train.optimizer.beta2, t)),
+          static_cast<float>(train.clip)};
+}
+
+float Trainer::updateShared(double lr) {
+  float norm = shared->run(hyper(lr));
+  SharedUpdate::Times times = shared->takeTimes();
+  if (profile) {
+    profile->note("sums of gradients", times.began, times.summed,
+                  HiddenExchange{times.hidden, times.waited});
+    profile->note("update", times.summed, times.updated);
   }
-  std::ranges::copy(values,
-                    model.write<float>(*buffers.hyper).values().begin());
-  call(updateFunction);
-  return buffers.norm ? PendingValue<float>(model.read<float>(*buffers.norm))
-                      : known(0.0f);
+  hiddenSeconds += times.hidden;
+  exchangeSeconds += times.summed - times.began + times.waited;
+  return norm;
 }
 
 double Trainer::sumLosses() {
@@ -267,6 +266,8 @@ double Trainer::beginStep() {
   // targets of all of them.
   if (filled != position.step)
     fill(position.step);
+  double lr =
+      learningRate(train.schedule, position.lr, position.step, position.steps);
   int64_t all = counted;
   if (options.processes)
     all = ignored ? options.processes->sum(counted)
@@ -292,20 +293,27 @@ double Trainer::beginStep() {
       random.values()[3] = static_cast<int32_t>(firstMicro + micro);
     }
     bool isLast = micro + 1 == microCount;
-    if (shared)
+    if (shared) {
       shared->begin(isLast ? std::optional(waitingFor(micro / leafMicros))
                            : std::nullopt);
-    call(trainFunction);
-    if (shared)
+      call(trainFunction);
       shared->end();
+    } else if (isLast) {
+      std::ranges::copy(hyper(lr),
+                        model.write<float>(*buffers.hyper).values().begin());
+      callBoth();
+    } else {
+      call(trainFunction);
+    }
     pendingLosses.emplace_back(model.read<float>(*buffers.loss));
     if ((micro + 1) % leafMicros == 0)
       endLeaf(micro / leafMicros);
   }
 
-  double lr =
-      learningRate(train.schedule, position.lr, position.step, position.steps);
-  PendingValue<float> norm = update(lr);
+  float sharedNorm = shared ? updateShared(lr) : 0.0f;
+  PendingValue<float> norm(!shared && buffers.norm
+                               ? model.read<float>(*buffers.norm)
+                               : PendingRead<float>(std::span(&sharedNorm, 1)));
   // While a device computes all of that.
   if (position.step + 1 < position.steps)
     fill(position.step + 1);

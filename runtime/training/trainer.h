@@ -20,6 +20,7 @@
 #include "runtime/training/profile.h"
 #include "runtime/training/shared_update.h"
 
+#include <array>
 #include <atomic>
 #include <optional>
 #include <string>
@@ -110,17 +111,21 @@ private:
   void trainOn(TrainResult &result);
   /// Reads the micro-batches of an update.
   void fill(int64_t step);
-  /// Runs a function of a step.
+  /// Runs a function of a step, or what ends one: `train` of the last
+  /// micro-batch, and `update`.
   void call(const tfm_function &function);
+  void callBoth();
   bool isFirst() const {
     return !options.processes || options.processes->isFirst();
   }
   /// Adds the gradients of a leaf of the tree (`leafMicros`) to those that it
   /// can be added to; `leaf` counts those of this process.
   void endLeaf(int64_t leaf);
-  /// Updates the parameters at a learning rate; returns the gradients' norm,
-  /// which may take its time.
-  PendingValue<float> update(double lr);
+  /// What `update` takes, at a learning rate.
+  std::array<float, 4> hyper(double lr) const;
+  /// The update that processes share, or of sums as a tree; returns the
+  /// gradients' norm.
+  float updateShared(double lr);
   /// The sum of the losses of all micro-batches. Also learns whether a process
   /// is to stop.
   double sumLosses();

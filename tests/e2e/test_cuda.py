@@ -92,6 +92,24 @@ class Ptx(unittest.TestCase):
             self.assertIn(".visible .entry", ptx.read_text())
             self.assertFalse(forms.exists())
 
+            # But nothing that the build was not to replace.
+            source = Path(folder) / "k.sm_90a.tfm"
+            source.write_text((MODELS / "addition.tfm").read_text())
+            result = tfmc("build", source, "--target", "cuda", "--emit", "asm", "-o", Path(folder) / "k.tfm")
+            self.assertEqual(result.returncode, 1)
+            self.assertEqual(result.stderr, f"tfmc: error: cannot write {source}: the model is made of it\n")
+            self.assertTrue(source.exists())
+            forms.mkdir()
+            result = tfmc("build", MODELS / "addition.tfm", "--target", "cuda", "--emit", "asm", "-o", ptx)
+            self.assertEqual(result.returncode, 1)
+            self.assertEqual(result.stderr, f"tfmc: error: cannot write {forms}: it is a folder\n")
+
+    def test_kernels_for_a_pipe(self):
+        result = tfmc("build", MODELS / "addition.tfm", "--target", "cuda", "--emit", "asm", "-o", "/dev/stdout")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(".visible .entry", result.stdout)
+        self.assertFalse(Path("/dev/stdout.sm_90a").exists())
+
     def test_no_object_files(self):
         for kind in ("llvm", "obj", "shared"):
             result = tfmc("build", MODELS / "addition.tfm", "--target", "cuda", "--emit", kind)
@@ -138,11 +156,13 @@ class Program(unittest.TestCase):
         self.assertIn("install it, or run with --device cpu", result.stderr)
 
     def test_heads_that_are_too_wide(self):
-        result = tfmc("build", MODELS / "addition.tfm", "--target", "cuda", "-D", "width=1024", "-D", "heads=2",
-                      "-D", "layers=1", "--emit", "asm", "-o", self.program.with_name("wide"))
-        self.assertEqual(result.returncode, 1)
-        self.assertEqual(result.stderr, "tfmc: error: attention with heads of more than 363 numbers has no kernel of a "
-                         "GPU: have more heads, which are narrower, or build with --target cpu\n")
+        model, sizes = MODELS / "addition.tfm", ("-D", "width=1024", "-D", "heads=2", "-D", "layers=1")
+        line = 1 + next(number for number, text in enumerate(model.read_text().split("\n")) if "attention(" in text)
+        for command in (("build", "--emit", "asm", "-o", self.program.with_name("wide")), ("report", "--memory")):
+            result = tfmc(*command, model, "--target", "cuda", *sizes)
+            self.assertEqual(result.returncode, 1)
+            self.assertEqual(result.stderr, f"tfmc: error: {model}:{line}: attention with heads of more than 363 numbers "
+                             "has no kernel of a GPU: have more heads, which are narrower, or build with --target cpu\n")
 
     def test_a_build_without_code_for_it(self):
         alone = self.program.with_name("alone")
@@ -228,18 +248,22 @@ class OnAGpu(unittest.TestCase):
         self.ok("cpu", *steps, "wide-cpu", name="wide")
         self.ok("cuda", *steps, "wide-cuda", name="wide", capability="9.0")
         self.expect_close(self.log("wide-cuda"), self.log("wide-cpu"), 1e-3)
-        # They are what is launched: without them nothing runs there.
-        lines = kernels.split("\n")
+        # They are what is loaded and launched there, and nowhere else: without the kernels that they are forms of a GPU
+        # of 9.0 runs, and none of 8.0.
+        general = set(re.findall(r"@(kernel\d+)_sm_90a\(", kernels))
         kept, skips = [], False
-        for line in lines:
-            skips = skips or bool(re.match(r"    llvm.func @kernel\d+_sm_90a\(", line))
+        for line in kernels.split("\n"):
+            function = re.match(r"    llvm.func @(kernel\d+)\(", line)
+            skips = skips or bool(function) and function[1] in general
             if not skips:
                 kept.append(line)
             skips = skips and line != "    }"
         (self.folder / "wide.mlir").write_text("\n".join(kept))
-        result = self.run_on("cuda", *steps, "wide-none", name="wide", capability="9.0")
+        self.ok("cuda", *steps, "wide-forms", name="wide", capability="9.0")
+        self.assertEqual(self.log("wide-forms"), self.log("wide-cuda"))
+        result = self.run_on("cuda", *steps, "wide-none", name="wide", capability="8.0")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("find a kernel", result.stderr)
+        self.assertIn("the PTX has no kernel", result.stderr)
 
     def test_it_trains_and_generates(self):
         for device in ("cpu", "cuda"):

@@ -50,8 +50,10 @@ public:
     std::free(arena);
     arena = nullptr;
   }
-  void run(const tfm_function &function) override {
-    ask([this, &function] { pool.run(function.run, arena); });
+  using Device::run;
+  void run(std::span<const tfm_function *const> functions) override {
+    for (const tfm_function *function : functions)
+      ask([this, function] { pool.run(function->run, arena); });
   }
   void zero(uint64_t offset, size_t bytes) override {
     ask([=, this] { std::memset(arena + offset, 0, bytes); });
