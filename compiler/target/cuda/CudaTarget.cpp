@@ -50,7 +50,7 @@ public:
             .shorter = 32,
             .segment = 16,
             .segments = 2,
-            .few = 8,
+            .few = cuda::fewQueries,
             .ringMultiple = 32};
   }
 
@@ -105,19 +105,28 @@ public:
 
   std::string whyNot(ModuleOp model) const override {
     std::optional<int64_t> least;
+    sched::LaunchOp first;
     model.walk([&](sched::LaunchOp launch) {
       if (launch.getKind() != sched::KernelKind::Attention &&
           launch.getKind() != sched::KernelKind::AttentionBackward)
         return;
-      if (std::optional<int64_t> most = cuda::mostWidth(launch))
-        least = std::min(least.value_or(*most), *most);
+      std::optional<int64_t> most = cuda::mostWidth(launch);
+      if (!most)
+        return;
+      least = std::min(least.value_or(*most), *most);
+      if (!first)
+        first = launch;
     });
-    if (!least)
+    if (!first)
       return "";
-    return llvm::formatv("attention with heads of more than {0} numbers has no "
-                         "kernel of a GPU: have more heads, which are "
+    std::string place;
+    if (auto at = first.getLoc()->findInstanceOf<FileLineColLoc>())
+      place =
+          llvm::formatv("{0}:{1}: ", at.getFilename().getValue(), at.getLine());
+    return llvm::formatv("{0}attention with heads of more than {1} numbers has "
+                         "no kernel of a GPU: have more heads, which are "
                          "narrower, or build with --target cpu",
-                         *least)
+                         place, *least)
         .str();
   }
 

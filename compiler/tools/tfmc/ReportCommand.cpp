@@ -317,10 +317,15 @@ static int report(ReportArguments arguments) {
       forward && generates(forward))
     if (auto obstacle = SequenceAnalysis(forward).obstacle())
       result.wholeSequence = obstacle->str();
-  if (arguments.view.memory)
+  if (arguments.view.memory) {
     result.memory = planModelMemory(*model.module, *target,
                                     flops ? &result.flops : nullptr, shares);
-  else if (asksTypes)
+    // Planned, the module is a schedule.
+    if (std::string why = target->whyNot(*model.module); !why.empty()) {
+      messages() << "tfmc: error: " << why << '\n';
+      return 1;
+    }
+  } else if (asksTypes)
     prepareForPlan(*model.module, *target, &result.flops);
 
   std::string text;
