@@ -47,6 +47,7 @@ void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(createAddCandidatesPass(
       {candidates.least, candidates.most, candidates.leastLogits}));
   target.addTensorPasses(passes);
+  passes.addPass(createHoistInvariantsPass());
   passes.addPass(createSimplifyPass());
   passes.addPass(createFinishFunctionsPass());
 }

@@ -40,6 +40,17 @@ def AccumulateGradientsPass : Pass<"tfm-accumulate-gradients", "::mlir::ModuleOp
   }];
 }
 
+def HoistInvariantsPass : Pass<"tfm-hoist-invariants", "::mlir::ModuleOp"> {
+  let summary = "functions of what all layers share, once for all of them";
+  let description = [{
+    What a layer of a `tfm.repeat` computes from shared operands and constants
+    alone is the same in every layer. Of that, functions that take long (sines
+    and cosines of positions), with what they are made of, are computed before
+    the repeat and shared, as far as they are no larger than a value that layers
+    hand on.
+  }];
+}
+
 def StripDropoutPass : Pass<"tfm-strip-dropout", "::mlir::ModuleOp"> {
   let summary = "add @evaluate: the loss without dropout";
   let description = [{
