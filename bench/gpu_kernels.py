@@ -131,7 +131,10 @@ def occupancy(gpu, threads, registers, shared):
 
 
 def find(tool, given):
-    return given or shutil.which(tool)
+    found = shutil.which(given or tool)
+    if given and not found:
+        sys.exit(f"there is no program '{given}'")
+    return found
 
 
 def main():

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tests/emulator/Machine.h"
+#include "tests/emulator/Observer.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -118,6 +119,12 @@ std::optional<Fault> Machine::launch(const Kernel &kernel,
   if (kernel.staticShared + kernel.dynamicShared > 227 << 10)
     return refuse(formatv("{0} bytes of shared memory",
                           kernel.staticShared + kernel.dynamicShared));
+  if (Observer::current) {
+    std::vector<std::pair<char *, size_t>> all;
+    for (const auto &[begin, buffer] : buffers)
+      all.push_back({reinterpret_cast<char *>(begin), buffer.bytes});
+    Observer::current->begin(kernel, arguments, all);
+  }
   Machine *outer = std::exchange(runningMachine, this);
   FlushDenormals flush;
   races.beginLaunch();
@@ -129,6 +136,8 @@ std::optional<Fault> Machine::launch(const Kernel &kernel,
         fault = runBlock();
       }
   runningMachine = outer;
+  if (Observer::current && !fault)
+    Observer::current->end();
   return fault;
 }
 

@@ -7,6 +7,7 @@
 
 #include "tests/emulator/Program.h"
 #include "tests/emulator/Lower.h"
+#include "tests/emulator/Observer.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Diagnostics.h"
@@ -82,6 +83,8 @@ llvm::Expected<Program> Program::load(mlir::ModuleOp module, Machine &machine) {
   if (!jit)
     return jit.takeError();
   program.jit = std::move(*jit);
+  if (Observer::current)
+    Observer::current->load(module, program.all);
   llvm::orc::SymbolMap symbols;
   for (const HostFunction &function : hostFunctions)
     symbols[program.jit->mangleAndIntern(function.name)] = {

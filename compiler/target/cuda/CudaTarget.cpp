@@ -7,6 +7,7 @@
 
 #include "compiler/target/cuda/CudaTarget.h"
 
+#include "compiler/schedule/Launches.h"
 #include "compiler/target/KernelTarget.h"
 #include "compiler/target/cuda/Attention.h"
 #include "compiler/target/cuda/DeviceKernels.h"
@@ -119,14 +120,16 @@ public:
     });
     if (!first)
       return "";
-    std::string place;
+    std::string place, module = pathOf(first);
     if (auto at = first.getLoc()->findInstanceOf<FileLineColLoc>())
       place =
           llvm::formatv("{0}:{1}: ", at.getFilename().getValue(), at.getLine());
-    return llvm::formatv("{0}attention with heads of more than {1} numbers has "
-                         "no kernel of a GPU: have more heads, which are "
-                         "narrower, or build with --target cpu",
-                         place, *least)
+    return llvm::formatv("{0}the attention{1} has heads of more than {2} "
+                         "numbers, which no kernel of a GPU takes: have more "
+                         "heads, which are narrower, or build with --target "
+                         "cpu",
+                         place, module.empty() ? "" : " of `" + module + "`",
+                         *least)
         .str();
   }
 

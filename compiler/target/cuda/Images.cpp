@@ -12,9 +12,7 @@
 #include "compiler/target/cuda/Ptx.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "mlir/IR/SymbolTable.h"
 #include "runtime/tfm_model.h"
-#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
@@ -63,27 +61,6 @@ private:
 
 } // namespace
 
-/// A module of some kernels and of what these refer to.
-static OwningOpRef<ModuleOp>
-extract(ModuleOp kernels, llvm::function_ref<bool(LLVM::LLVMFuncOp)> isWanted) {
-  SymbolTable symbols(kernels);
-  llvm::SetVector<Operation *> wanted;
-  for (auto function : kernels.getOps<LLVM::LLVMFuncOp>())
-    if (isWanted(function))
-      wanted.insert(function);
-  for (size_t i = 0; i != wanted.size(); ++i)
-    if (auto uses = SymbolTable::getSymbolUses(wanted[i]))
-      for (SymbolTable::SymbolUse use : *uses)
-        wanted.insert(symbols.lookup(use.getSymbolRef().getRootReference()));
-  OwningOpRef<ModuleOp> some = ModuleOp::create(kernels.getLoc());
-  (*some)->setAttrs(kernels->getAttrs());
-  OpBuilder builder = OpBuilder::atBlockEnd(some->getBody());
-  for (Operation &op : *kernels.getBody())
-    if (wanted.contains(&op))
-      builder.clone(op);
-  return some;
-}
-
 static llvm::Expected<std::vector<DeviceImage>> imagesOf(Source &source) {
   llvm::Expected<std::string> ptx = toPtx(*source.module, source.sm);
   if (!ptx)
@@ -121,11 +98,12 @@ FailureOr<ImagesInWork> cuda::beginImages(ModuleOp kernels, bool assembled) {
     add("sm_80", TFM_PART_GENERAL, {{"sm_80", 8, false}});
   for (Source &source : *sources) {
     bool ofForms = source.part == TFM_PART_FORMS;
-    OwningOpRef<ModuleOp> some = extract(kernels, [&](LLVM::LLVMFuncOp kernel) {
-      tfm_image_part part = parts.of(kernel);
-      return assembled ? part == source.part
-                       : (part == TFM_PART_FORMS) == ofForms;
-    });
+    OwningOpRef<ModuleOp> some =
+        extractKernels(kernels, [&](LLVM::LLVMFuncOp kernel) {
+          tfm_image_part part = parts.of(kernel);
+          return assembled ? part == source.part
+                           : (part == TFM_PART_FORMS) == ofForms;
+        });
     source.module = translateToNvptx(*some, source.context);
     if (!source.module)
       return failure();

@@ -11,7 +11,9 @@
 #include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/SymbolTable.h"
 #include "mlir/Transforms/DialectConversion.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -58,6 +60,28 @@ createMachine(llvm::StringRef sm) {
   if (!machine)
     return llvm::createStringError("LLVM writes no PTX for " + sm);
   return machine;
+}
+
+mlir::OwningOpRef<mlir::ModuleOp> cuda::extractKernels(
+    mlir::ModuleOp kernels,
+    llvm::function_ref<bool(mlir::LLVM::LLVMFuncOp)> isWanted) {
+  using namespace mlir;
+  SymbolTable symbols(kernels);
+  llvm::SetVector<Operation *> wanted;
+  for (auto function : kernels.getOps<LLVM::LLVMFuncOp>())
+    if (isWanted(function))
+      wanted.insert(function);
+  for (size_t i = 0; i != wanted.size(); ++i)
+    if (auto uses = SymbolTable::getSymbolUses(wanted[i]))
+      for (SymbolTable::SymbolUse use : *uses)
+        wanted.insert(symbols.lookup(use.getSymbolRef().getRootReference()));
+  OwningOpRef<ModuleOp> some = ModuleOp::create(kernels.getLoc());
+  (*some)->setAttrs(kernels->getAttrs());
+  OpBuilder builder = OpBuilder::atBlockEnd(some->getBody());
+  for (Operation &op : *kernels.getBody())
+    if (wanted.contains(&op))
+      builder.clone(op);
+  return some;
 }
 
 std::unique_ptr<llvm::Module>

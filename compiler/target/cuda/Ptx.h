@@ -8,7 +8,9 @@
 #ifndef TFM_TARGET_CUDA_PTX_H
 #define TFM_TARGET_CUDA_PTX_H
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/Support/Error.h"
 
@@ -20,6 +22,11 @@ class Module;
 } // namespace llvm
 
 namespace tfm::cuda {
+
+/// A module of some kernels and of what these refer to.
+mlir::OwningOpRef<mlir::ModuleOp>
+extractKernels(mlir::ModuleOp kernels,
+               llvm::function_ref<bool(mlir::LLVM::LLVMFuncOp)> isWanted);
 
 /// Translates a module of lowered kernels (llvm and nvvm dialects) to LLVM IR
 /// for NVPTX; null after an error at the module.

@@ -9,6 +9,7 @@
 
 #include "compiler/schedule/SchedDialect.h"
 #include "compiler/schedule/View.h"
+#include "tests/unit/emulator/Recorder.h"
 
 #include "gtest/gtest.h"
 
@@ -23,6 +24,7 @@ static emulator::Machine &machine() {
 EmulatedGpu::EmulatedGpu(mlir::ModuleOp schedule, const tfm_variant &variant,
                          llvm::MutableArrayRef<char> arena)
     : schedule(schedule), variant(variant), arena(arena) {
+  emulator::recordLaunches();
   llvm::Expected<emulator::Program> loaded = emulator::Program::load(
       schedule.lookupSymbol<mlir::ModuleOp>("kernels"), machine());
   if (loaded)

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tests/emulator/Program.h"
+#include "tests/unit/emulator/Recorder.h"
 #include "tests/unit/oracle/Gradients.h"
 
 #include "compiler/driver/Compile.h"
@@ -79,6 +80,8 @@ public:
     tensors = kernelsOf(*kernels).front().tensors;
     if (change)
       change(*kernels->getOps<LLVM::LLVMFuncOp>().begin());
+    else
+      recordLaunches();
     auto loaded = Program::load(*kernels, machine);
     if (loaded)
       program.emplace(std::move(*loaded));

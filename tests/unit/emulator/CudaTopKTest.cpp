@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tests/emulator/Program.h"
+#include "tests/unit/emulator/Recorder.h"
 #include "tests/unit/oracle/Gradients.h"
 
 #include "compiler/driver/Compile.h"
@@ -74,6 +75,7 @@ public:
     EXPECT_TRUE(succeeded(passes.run(*kernels)));
     if (change)
       change(*kernels->getOps<LLVM::LLVMFuncOp>().begin());
+    recordLaunches();
     llvm::Expected<Program> loaded = Program::load(*kernels, machine);
     EXPECT_TRUE(bool(loaded));
     program.emplace(std::move(*loaded));
