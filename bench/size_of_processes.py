@@ -95,6 +95,8 @@ def main():
             out = scratch / (pathlib.Path(name).name + ".cpp.o")
             command = entry["command"].replace(f"-I{ROOT} ", f"-I{scratch} -I{ROOT} ")
             command = command.replace(f"{ROOT}/runtime/", f"{scratch}/runtime/").replace("-Werror", "-w")
+            # Headers that are parsed already are not those of the copy.
+            command = re.sub(r"( -Xclang -include(-pch)? -Xclang \S+| -Winvalid-pch)", "", command)
             subprocess.run(re.sub(r" -o \S+", f" -o {out}", command), shell=True, check=True, cwd=entry["directory"])
             return out
 
