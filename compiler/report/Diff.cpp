@@ -142,7 +142,9 @@ std::vector<Difference> tfm::diffReports(const ModelReport &a,
 void tfm::writeDiffText(llvm::ArrayRef<Difference> differences,
                         llvm::raw_ostream &os) {
   if (differences.empty()) {
-    os << "no difference\n";
+    os << "no difference in hyperparameters, parameters, modules, tensors, "
+          "shapes, FLOPs, memory and precision (what functions compute is not "
+          "compared)\n";
     return;
   }
   const std::pair<const char *, const char *> kinds[] = {

@@ -12,6 +12,7 @@
 #include "compiler/schedule/View.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace tfm::sched {
@@ -25,46 +26,26 @@ using namespace tfm::sched;
 
 namespace {
 
-/// When the activations of one program, or of some that run one behind the
-/// other, are in use.
-class Timeline {
-public:
-  /// Of what is there already, results are read after this program, too, and
-  /// what goes into this one was written before all of them.
-  void append(ProgramOp program) {
-    auto life = lifetimesOf(program);
-    auto isOf = [&](Operation *buffer, auto ports) {
-      return llvm::any_of(ports, [&](auto port) {
+/// What one step of training hands from program to program: what goes into
+/// `update` may be written before `train` runs, and what that gives be read
+/// after both (`Device::run`). Nothing else of either lies there.
+struct HandedOver {
+  HandedOver(ProgramOp train, ProgramOp update) {
+    if (!train || !update)
+      return;
+    auto add = [&](auto ports) {
+      for (auto port : ports) {
         auto view = port.getView().template getDefiningOp<ViewOp>();
-        return view.getBuffer().getDefiningOp() == buffer;
-      });
+        auto buffer = view.getBuffer().template getDefiningOp<BufferOp>();
+        if (buffer.getKind() == BufferKind::Activation)
+          buffers.insert(buffer);
+      }
     };
-    int64_t first = end, last = end;
-    for (auto &[buffer, own] : life)
-      last = std::max(last, first + own.end + 1);
-    for (size_t i = 0; i != buffers.size(); ++i)
-      if (isResult[i])
-        intervals[i].end = last - 1;
-    for (auto &[op, own] : life) {
-      auto buffer = cast<BufferOp>(op);
-      buffer.setLiveAttr(
-          DenseI64ArrayAttr::get(buffer.getContext(), {own.begin, own.end}));
-      buffers.push_back(buffer);
-      isResult.push_back(isOf(op, program.getBlock()->getOps<OutputOp>()));
-      bool isGiven = isOf(op, program.getBlock()->getOps<InputOp>());
-      intervals.push_back({static_cast<int64_t>(llvm::alignTo(buffer.getBytes(),
-                                                              bufferAlignment)),
-                           isGiven ? 0 : first + own.begin, first + own.end});
-    }
-    end = last;
+    add(train.getBlock()->getOps<OutputOp>());
+    add(update.getBlock()->getOps<InputOp>());
   }
 
-  SmallVector<BufferOp> buffers;
-  SmallVector<LiveInterval> intervals;
-
-private:
-  SmallVector<bool> isResult;
-  int64_t end = 0;
+  llvm::SetVector<Operation *> buffers;
 };
 
 struct PlanMemoryPass : tfm::sched::impl::PlanMemoryPassBase<PlanMemoryPass> {
@@ -72,31 +53,53 @@ struct PlanMemoryPass : tfm::sched::impl::PlanMemoryPassBase<PlanMemoryPass> {
     ModuleOp module = getOperation();
     Builder b(&getContext());
     int64_t permanent = 0, activations = 0, bound = 0;
-    for (auto buffer : module.getOps<BufferOp>()) {
-      buffer.setOffsetAttr(b.getI64IntegerAttr(permanent));
-      permanent += llvm::alignTo(buffer.getBytes(), bufferAlignment);
-    }
-    // Programs run one at a time, so their activations share the same bytes. A
-    // step of training is two of them, asked for at once (`Device::run`).
-    auto train = module.lookupSymbol<ProgramOp>(nameOf(ProgramKind::Train)),
-         update = module.lookupSymbol<ProgramOp>(nameOf(ProgramKind::Update));
+    // Places one behind the other.
+    auto place = [&](BufferOp buffer, int64_t &end) {
+      buffer.setOffsetAttr(b.getI64IntegerAttr(end));
+      end += bytesOf(buffer);
+    };
+    for (auto buffer : module.getOps<BufferOp>())
+      place(buffer, permanent);
+    auto programOf = [&](ProgramKind kind) {
+      return module.lookupSymbol<ProgramOp>(nameOf(kind));
+    };
+    HandedOver handed(programOf(ProgramKind::Train),
+                      programOf(ProgramKind::Update));
+    int64_t first = permanent;
+    for (Operation *buffer : handed.buffers)
+      place(cast<BufferOp>(buffer), first);
+    // Programs run one at a time, so their activations share the same bytes.
     for (auto program : module.getOps<ProgramOp>()) {
-      if (program == update && train)
-        continue;
-      Timeline timeline;
-      timeline.append(program);
-      if (program == train && update)
-        timeline.append(update);
-      activations = std::max(activations, planIntervals(timeline.intervals));
-      bound = std::max(bound, mostLive(timeline.intervals));
-      for (auto [buffer, interval] :
-           llvm::zip_equal(timeline.buffers, timeline.intervals))
-        buffer.setOffsetAttr(b.getI64IntegerAttr(permanent + interval.offset));
+      SmallVector<BufferOp> buffers;
+      SmallVector<LiveInterval> intervals;
+      for (auto &[op, life] : lifetimesOf(program)) {
+        auto buffer = cast<BufferOp>(op);
+        buffer.setLiveAttr(b.getDenseI64ArrayAttr({life.begin, life.end}));
+        if (handed.buffers.contains(buffer))
+          continue;
+        buffers.push_back(buffer);
+        intervals.push_back({bytesOf(buffer), life.begin, life.end});
+      }
+      bool isOfStep = llvm::any_of(handed.buffers, [&](Operation *buffer) {
+        return program->isProperAncestor(buffer);
+      });
+      int64_t base = isOfStep ? first : permanent;
+      activations =
+          std::max(activations, base - permanent + planIntervals(intervals));
+      bound = std::max(bound, base - permanent + mostLive(intervals));
+      for (auto [buffer, interval] : llvm::zip_equal(buffers, intervals))
+        buffer.setOffsetAttr(b.getI64IntegerAttr(base + interval.offset));
     }
     module->setAttr("sched.arena",
                     b.getI64IntegerAttr(permanent + activations));
     module->setAttr("sched.activations", b.getI64IntegerAttr(activations));
     module->setAttr("sched.lower_bound", b.getI64IntegerAttr(bound));
+  }
+
+private:
+  static int64_t bytesOf(BufferOp buffer) {
+    return static_cast<int64_t>(
+        llvm::alignTo(buffer.getBytes(), bufferAlignment));
   }
 };
 

@@ -116,17 +116,26 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
   // the system looks for libraries.
   const std::string beside = ownFolder() + libraryName;
   std::string path = variable(libraryVariable);
-  if (path.empty())
+  bool isNamed = !path.empty();
+  if (!isNamed)
     path = access(beside.c_str(), F_OK) == 0 ? beside : libraryName;
   else if (path.find('/') == std::string::npos)
     path.insert(0, "./");
+  // One beside the program is not read where another is named.
+  std::string shown =
+      isNamed ? fmt::format("{}, which {} names,", path, libraryVariable)
+              : path;
+  std::string advice =
+      isNamed ? fmt::format("name there what `tfmc mpi` has made, or unset {}",
+                            libraryVariable)
+              : fmt::format("make it with `tfmc mpi -o {}`", beside);
   // Parts of an MPI find what they call among the symbols of the program.
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (!library)
     throw InputError(fmt::format(
-        "{}, and {} cannot be loaded ({}): make it with `tfmc mpi -o {}`, or "
-        "let each process work alone with --processes none",
-        purpose, path, dlerror(), beside));
+        "{}, and {} cannot be loaded ({}): {}, or let each process work alone "
+        "with --processes none",
+        purpose, shown, dlerror(), advice));
   if (isStep && !isAsked && lacksPmix(library))
     throw InputError(fmt::format(
         "{}, but tells them nothing by PMIx, which Open MPI needs: start them "
@@ -137,10 +146,9 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
   auto *join =
       reinterpret_cast<tfm_join_function *>(dlsym(library, "tfm_join"));
   if (!join)
-    throw InputError(fmt::format(
-        "{}, and {} is not what sends their messages: make it with `tfmc mpi "
-        "-o {}`",
-        purpose, path, beside));
+    throw InputError(
+        fmt::format("{}, and {} is not what sends their messages: {}", purpose,
+                    shown, advice));
   tfm_transport *transport = nullptr;
   {
     Deadline deadline(
@@ -153,11 +161,10 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
     transport = join(TFM_TRANSPORT_ABI);
   }
   if (!transport)
-    throw InputError(fmt::format(
-        "{} is of another version of tfm: make it with `tfmc mpi -o {}`", path,
-        beside));
+    throw InputError(
+        fmt::format("{} is of another version of tfm: {}", shown, advice));
   if (launch && transport->size != launch->size) {
-    std::string advice =
+    std::string how =
         isStep
             ? fmt::format("start it with `srun --mpi={}` (`srun --mpi=list` "
                           "says what there is) or the mpirun of this MPI, or "
@@ -168,7 +175,7 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
         fmt::format("{}, but {}, which was made for {}, finds {} of them: {}, "
                     "`tfmc mpi --mpicc PATH -o {}`",
                     startedBy(*launch), libraryName, transport->library,
-                    transport->size, advice, beside));
+                    transport->size, how, isNamed ? path : beside));
   }
   auto processes = std::make_unique<Processes>(*transport, timeout);
   if (processes->count() > 1)

@@ -52,13 +52,18 @@ extern "C" void onStopAllTexts(int signal) {
   stopText.store(true);
 }
 
-/// `TOKEN=BIAS`; the token is an id, or a text that is one token.
+/// `TOKEN=BIAS`; the token is an id, or a text that is one token: in double
+/// quotes whatever it is.
 std::pair<int32_t, double> parseBias(const std::string &text,
                                      const Tokenizer &tokenizer) {
   size_t equals = text.rfind('=');
   std::string token = text.substr(0, equals);
   double bias = std::strtod(text.c_str() + equals + 1, nullptr);
-  bool isId = !token.empty() && token.size() < 10 &&
+  bool isQuoted =
+      token.size() > 1 && token.starts_with('"') && token.ends_with('"');
+  if (isQuoted)
+    token = unescape(std::string_view(token).substr(1, token.size() - 2));
+  bool isId = !isQuoted && !token.empty() && token.size() < 10 &&
               token.find_first_not_of("0123456789") == std::string::npos;
   if (isId) {
     int32_t id = std::stoi(token);
@@ -151,7 +156,7 @@ void noteUnlessSpelled(const std::string &stop, const Tokenizer &tokenizer) {
 /// Nothing is drawn where the most probable token is taken.
 void noteWithoutEffect(const GenerateCommand &command,
                        const SamplerOptions &sampler) {
-  if (!sampler.greedy && sampler.temperature > 0)
+  if (sampler.draws())
     return;
   std::vector<std::string> names;
   for (const auto &[name, isGiven] :
@@ -208,6 +213,7 @@ GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
   options.lookahead = command.lookahead;
   if (!command.overflow.empty())
     options.stopWhenFull = command.overflow == "stop";
+  options.isNamedSeed = command.seed.has_value();
   options.seed = command.seed ? *command.seed : std::random_device()();
   return options;
 }

@@ -39,6 +39,13 @@ std::string secondsText(double seconds) {
   return fmt::format("{:.{}f} ms", 1e3 * seconds, seconds < 0.01 ? 2 : 0);
 }
 
+/// A seed that decided about texts and that the user does not know.
+std::string seedText(const GenerateOptions &options) {
+  return options.isNamedSeed || !options.sampler.draws()
+             ? ""
+             : fmt::format("; seed {}", options.seed);
+}
+
 /// What ended a text, for people.
 std::string endingOf(const Generated &text, const GenerateOptions &options,
                      int64_t context) {
@@ -116,8 +123,9 @@ void saySummary(const Generated &text, const GenerateOptions &options,
                                  : ", " + speedText(speedOf(text)) +
                                        ", the first after " +
                                        secondsText(text.firstSeconds);
-  say(fmt::format("{}{} token{}{}; {}\n", which, count, count == 1 ? "" : "s",
-                  speed, printable(endingOf(text, options, context))));
+  say(fmt::format("{}{} token{}{}; {}{}\n", which, count, count == 1 ? "" : "s",
+                  speed, printable(endingOf(text, options, context)),
+                  which.empty() ? seedText(options) : ""));
 }
 
 TextProgress::TextProgress(size_t count, std::string what)
@@ -155,14 +163,15 @@ void TextShow::end(size_t, Generated generated) {
 }
 
 void TextShow::finish() {
-  std::string texts = isWhole() ? fmt::format("{} texts", count)
-                                : fmt::format("interrupted: {} of {} texts are "
-                                              "whole",
-                                              whole, count);
+  std::string all = isWhole() ? fmt::format("{} texts", count)
+                              : fmt::format("interrupted: {} of {} texts are "
+                                            "whole",
+                                            whole, count);
   if (count > 1)
-    say(fmt::format("{}, {} tokens in {}, {}\n", texts, tokens,
+    say(fmt::format("{}, {} tokens in {}, {}{}\n", all, tokens,
                     secondsText(now() - began),
-                    speedText(static_cast<double>(tokens) / (now() - began))));
+                    speedText(static_cast<double>(tokens) / (now() - began)),
+                    seedText(texts.options)));
 }
 
 PlainTexts::PlainTexts(const Texts &texts) : TextShow(texts) { awaitTurn(); }
@@ -223,6 +232,8 @@ void JsonTexts::end(size_t text, Generated generated) {
   progress.end();
   ordered_json answer = {
       {"index", text},
+      {"seed", texts.options.sampler.draws() ? ordered_json(texts.options.seed)
+                                             : ordered_json()},
       {"prompt", replaceInvalidUtf8(texts.promptOf(text).text)},
       {"text", generated.text},
       {"ids", generated.ids},

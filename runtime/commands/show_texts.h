@@ -23,7 +23,8 @@ namespace tfm {
 std::string quoted(const std::string &text);
 
 /// Tells on standard error how long a text is, how fast it came and why it
-/// ended; `context` is that of the logits. `which` is put before it.
+/// ended; `context` is that of the logits. `which` of several it is stands
+/// before it; of a single one it says the seed, too, which nobody has named.
 void saySummary(const Generated &text, const GenerateOptions &options,
                 int64_t context, const std::string &which = "");
 

@@ -111,12 +111,13 @@ private:
 
   void encodeAll() {
     begins.push_back(0);
-    bool shorter = false;
+    size_t limit = static_cast<size_t>(sequence) + 1;
+    size_t shortest = SIZE_MAX;
+    bool areEqual = true;
     for (const Example &example : examples) {
       encodeData(tokenizer, example.text, ids,
                  [&] { return example.place(spec); });
       size_t length = ids.size() - begins.back();
-      size_t limit = static_cast<size_t>(sequence) + 1;
       if (length > limit && (spec.kind == "sums" || spec.kind == "products"))
         throw InputError("the data " + spec.kind + " has expressions of " +
                          std::to_string(length) +
@@ -128,13 +129,25 @@ private:
         ++cut;
         longest = std::max(longest, length);
       }
-      shorter |= length < limit;
+      areEqual &= shortest == SIZE_MAX || length == shortest;
+      shortest = std::min(shortest, length);
       begins.push_back(ids.size());
     }
-    if (shorter && !pad && !ignore)
+    if (examples.empty() || shortest >= limit || pad || ignore)
+      return;
+    std::string advice =
+        "name a pad token in `data` and let the loss ignore it";
+    if (!areEqual)
       throw InputError("the examples of " + origin() +
-                       " have different lengths: name a pad token in `data` "
-                       "and let the loss ignore it");
+                       " have different lengths: " + advice);
+    throw InputError(fmt::format(
+        "the examples of {} have {} token{}, less than a window of sequence + "
+        "1 = {}: {}{}",
+        origin(), shortest, shortest == 1 ? "" : "s", limit,
+        shortest > 1
+            ? fmt::format("build with -D train.sequence={}, or ", shortest - 1)
+            : "",
+        advice));
   }
 
   std::string origin() const {

@@ -35,6 +35,7 @@ struct GenerateOptions {
   int64_t tokens = 200;
   bool stopWhenFull = false; ///< instead of sliding on
   uint64_t seed = 0;
+  bool isNamedSeed = true; ///< else who wants the text again has to be told
   /// Number of the sequence: each has its own random numbers.
   uint32_t sequence = 0;
   /// Texts at which generation ends; they are not part of the result.

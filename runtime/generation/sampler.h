@@ -31,6 +31,9 @@ struct SamplerOptions {
   double minP = 0.0;     ///< 0: off (Nguyen et al. 2024)
   double typicalP = 1.0; ///< 1: off (Meister et al. 2022)
   bool greedy = false;   ///< also when temperature is 0
+
+  /// Whether tokens are drawn at random.
+  bool draws() const { return !greedy && temperature > 0; }
 };
 
 /// The most probable token; of equals the first.
@@ -78,7 +81,7 @@ public:
   std::span<const double> probabilities() const { return shares; }
 
 private:
-  bool isGreedy() const { return options.greedy || options.temperature == 0; }
+  bool isGreedy() const { return !options.draws(); }
   bool takesLogitsAsTheyAre() const {
     return options.bias.empty() && options.repeatPenalty == 1.0;
   }

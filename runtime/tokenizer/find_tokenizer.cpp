@@ -110,7 +110,10 @@ TokenizerPtr findTokenizer(const tfm_model &model, const Recipe &recipe,
                            const TokenizerRequest &request) {
   int64_t vocabulary = vocabularyOf(model);
   if (request.ids && vocabulary > 0)
-    return makeIdsTokenizer(vocabulary);
+    return makeIdsTokenizer(
+        vocabulary, request.named.empty() && recipe.tokenizer.kind.empty()
+                        ? "name a tokenizer with --tokenizer instead of --ids"
+                        : "leave out --ids");
   Found found = open(model, recipe, request);
   int64_t size = found.tokenizer->size();
   int64_t built = recipe.tokenizer.size;

@@ -11,6 +11,7 @@
 
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 using nlohmann::ordered_json;
 
@@ -20,7 +21,8 @@ namespace {
 
 class Ids : public Tokenizer {
 public:
-  explicit Ids(int64_t count) : count(count) {}
+  Ids(int64_t count, std::string forWords)
+      : count(count), forWords(std::move(forWords)) {}
 
   int64_t size() const override { return count; }
 
@@ -42,8 +44,7 @@ public:
         throw InputError("\"" + replaceInvalidUtf8(word) +
                          "\" is not a token id: text is numbers from 0 to " +
                          std::to_string(count - 1) +
-                         " here, as in \"15 7 7\"; for words name a tokenizer "
-                         "with --tokenizer");
+                         " here, as in \"15 7 7\"; for words " + forWords);
       ids.push_back(*id);
     }
   }
@@ -74,12 +75,13 @@ public:
 
 private:
   int64_t count;
+  std::string forWords;
 };
 
 } // namespace
 
-TokenizerPtr makeIdsTokenizer(int64_t size) {
-  return std::make_unique<Ids>(size);
+TokenizerPtr makeIdsTokenizer(int64_t size, std::string forWords) {
+  return std::make_unique<Ids>(size, std::move(forWords));
 }
 
 } // namespace tfm

@@ -62,8 +62,11 @@ TokenizerPtr makeCharsTokenizer(std::string_view characters);
 /// The 256 bytes.
 TokenizerPtr makeBytesTokenizer();
 /// Text that is token ids already, in decimal, between white space or commas:
-/// for a model that nobody gave a tokenizer. Ids run from 0 to size - 1.
-TokenizerPtr makeIdsTokenizer(int64_t size);
+/// for a model that nobody gave a tokenizer. Ids run from 0 to size - 1. Who
+/// gives words is told `forWords`.
+TokenizerPtr
+makeIdsTokenizer(int64_t size,
+                 std::string forWords = "name a tokenizer with --tokenizer");
 
 /// The text of a file, and the file's name in errors.
 struct NamedText {

@@ -540,11 +540,25 @@ class Output(unittest.TestCase):
             self.assertEqual((result.returncode, result.stderr),
                              (1, "tfmc: error: m.tfm is no library, and would be lost: name another file with -o\n"))
             self.assertEqual(model.read_text(), "model M\n")
+            # A program is none, also one that is linked as libraries are, to be loaded anywhere.
+            for option in ("-pie", "-no-pie"):
+                program = pathlib.Path(folder) / f"program{option}"
+                made = subprocess.run(["cc", "-fPIE", option, "-x", "c", "-", "-o", program], input="int main() {}",
+                                      capture_output=True, text=True, check=False)
+                self.assertEqual(made.returncode, 0, made.stderr)
+                result = tfmc("mpi", "--mpicc", "no-such-mpicc", "-o", program.name, cwd=folder)
+                self.assertEqual((result.returncode, result.stderr),
+                                 (1, f"tfmc: error: {program.name} is no library, and would be lost: name another "
+                                     "file with -o\n"))
             # What is one may be compiled anew.
             library = pathlib.Path(folder) / "libtfm_mpi.so"
-            library.write_bytes(b"\x7fELF...")
-            result = tfmc("mpi", "--mpicc", "no-such-mpicc", cwd=folder)
-            self.assertIn("there is no no-such-mpicc", result.stderr)
+            made = subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input="int tfm_join;",
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            for content in (library.read_bytes(), b"\x7fELF...", b""):
+                library.write_bytes(content)
+                result = tfmc("mpi", "--mpicc", "no-such-mpicc", cwd=folder)
+                self.assertIn("there is no no-such-mpicc", result.stderr)
 
     def test_standard_output_by_its_name(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -656,6 +670,9 @@ class Output(unittest.TestCase):
 
 
 class Diff(unittest.TestCase):
+    NOTHING = ("no difference in hyperparameters, parameters, modules, tensors, shapes, FLOPs, memory and precision "
+               "(what functions compute is not compared)\n")
+
     def test_precision_changes_memory(self):
         with tempfile.TemporaryDirectory() as folder:
             other = pathlib.Path(folder) / "half.tfm"
@@ -666,7 +683,15 @@ class Diff(unittest.TestCase):
 
     def test_a_model_and_itself(self):
         result = tfmc("diff", GPT2, GPT2)
-        self.assertEqual((result.returncode, result.stdout), (0, "no difference\n"))
+        self.assertEqual((result.returncode, result.stdout), (0, self.NOTHING))
+
+    def test_what_functions_compute_is_not_compared(self):
+        with tempfile.TemporaryDirectory() as folder:
+            files = [pathlib.Path(folder) / f"{function}.tfm" for function in ("relu", "abs")]
+            for file in files:
+                file.write_text("model M { forward(x: [B, T, 4]) -> [B, T, 4] { return %s(x) } }\n" % file.stem)
+            result = tfmc("diff", *files, "-D", "B=1", "-D", "T=2")
+        self.assertEqual((result.returncode, result.stdout), (0, self.NOTHING), result.stderr)
 
     def test_an_edit(self):
         with tempfile.TemporaryDirectory() as folder:

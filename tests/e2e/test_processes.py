@@ -377,6 +377,22 @@ class WithoutALibrary(unittest.TestCase):
                 self.assertEqual(result.returncode, status, result.stderr)
                 self.assertEqual(f"tfmc mpi -o {folder}/libtfm_mpi.so" in result.stderr, status == 1, result.stderr)
 
+    def test_a_library_that_the_environment_names(self):
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as folder:
+            model = pathlib.Path(folder) / "m"
+            self.assertEqual(tfmc("build", MODELS / "addition.tfm", "-o", model, *SMALL).returncode, 0)
+            made = subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", "other.so"], input="int other;",
+                                  cwd=folder, capture_output=True, text=True, check=False)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            for name, problem in (("nope.so", "cannot be loaded"), ("other.so", "is not what sends")):
+                result = subprocess.run([model, "train", "--steps", "1"], cwd=folder, capture_output=True, text=True,
+                                        timeout=60, check=False, env=dict(os.environ, PMI_SIZE="2", TFM_MPI=name))
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertIn(f"{name}, which TFM_MPI names, {problem}", result.stderr)
+                # One beside the program would not be read.
+                self.assertIn("name there what `tfmc mpi` has made, or unset TFM_MPI", result.stderr)
+                self.assertNotIn("libtfm_mpi.so", result.stderr)
+
     def test_a_library_that_cannot_begin(self):
         # As Intel MPI without its server: it says why, and exits. Nobody adds that it died without a word.
         with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as folder:

@@ -304,6 +304,10 @@ class Memory(unittest.TestCase):
                 for phase in memory["phases"]:
                     self.assertEqual(sum(phase["live_types"].values()), phase["live"], phase)
 
+    def test_each_chunk_of_a_prompt_is_listed_once(self):
+        memory = report(GPT2, "--memory", "-D", "context=8", "-D", "layers=1")["memory"]
+        self.assertEqual(memory["generation"]["chunks"], [8])
+
     def test_what_is_saved_grows_with_the_layers_and_the_batch(self):
         def saved(layers, batch):
             memory = report(MODELS / "shakespeare.tfm", "--memory", "-D", f"layers={layers}",

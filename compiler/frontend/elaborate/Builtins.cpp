@@ -226,8 +226,7 @@ void BuiltinCall::wrong(const CallArg &a, StringRef which, StringRef expected) {
             "`" + which + "` of `" + name +
                 "` is fixed while compiling: it may not depend on the layer's "
                 "index")
-        .help("where it repeats with a period that divides the number of "
-              "layers, it may");
+        .help(Reporter::choiceByLayer);
     return;
   }
   reporter.error(404, a.range,

@@ -579,8 +579,9 @@ std::optional<bool> Expressions::evalCondition(const Expr &expr, Scope &scope,
   if (value.isPoison())
     return std::nullopt;
   if (value.is(SymbolicValue::PerLayer)) {
-    reporter.error(605, expr.range,
-                   what + " may not depend on the layer's index");
+    reporter
+        .error(605, expr.range, what + " may not depend on the layer's index")
+        .help(Reporter::choiceByLayer);
     return std::nullopt;
   }
   Diagnostic &d = reporter.error(

@@ -218,7 +218,7 @@ bool Functions::emit(const FunctionRequest &request) {
         tensors.toTensor(result, entry.range, "the result of the model");
     SymbolicValue losses;
     if (output && loss) {
-      losses = SymbolicValue::tensor(*output);
+      losses = SymbolicValue::tensor(countingOnes(*output, inputs, handles));
     } else if (output) {
       size_t at = inputs.size() - 2;
       losses = lossOf(*output, {handles[at], inputs[at].elem, inputs[at].dims});
@@ -244,6 +244,27 @@ bool Functions::emit(const FunctionRequest &request) {
   emitter.endFunction(results);
   lookups.checkGathers(before);
   return !diags.hasErrors();
+}
+
+SymbolicTensor
+Functions::countingOnes(const SymbolicTensor &losses,
+                        llvm::ArrayRef<Emitter::Input> inputs,
+                        llvm::ArrayRef<Emitter::Handle> handles) {
+  const auto *targets = llvm::find_if(inputs, [&](const Emitter::Input &input) {
+    return input.name == "targets" && input.elem == Elem::Int &&
+           input.dims == losses.dims;
+  });
+  if (!recipe.train.ignore || targets == inputs.end() ||
+      losses.elem != Elem::Float)
+    return losses;
+  auto splat = [&](double value, Elem elem) {
+    return tensors.splat(value, elem, losses.dims).handle;
+  };
+  Emitter::Handle counts = emitter.compare(
+      "ne", handles[targets - inputs.begin()],
+      splat(static_cast<double>(*recipe.train.ignore), Elem::Int));
+  return {emitter.select(counts, losses.handle, splat(0, Elem::Float)),
+          Elem::Float, losses.dims};
 }
 
 SymbolicValue Functions::lossOf(const SymbolicTensor &output,

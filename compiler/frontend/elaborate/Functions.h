@@ -56,6 +56,10 @@ private:
   static std::vector<CallArg> inputsOf(const ast::Method &method,
                                        llvm::ArrayRef<Emitter::Input> inputs,
                                        llvm::ArrayRef<Emitter::Handle> handles);
+  /// Losses of the model's own, 0 where the recipe ignores the target.
+  SymbolicTensor countingOnes(const SymbolicTensor &losses,
+                              llvm::ArrayRef<Emitter::Input> inputs,
+                              llvm::ArrayRef<Emitter::Handle> handles);
   /// The loss that the recipe asks for.
   SymbolicValue lossOf(const SymbolicTensor &output,
                        const SymbolicTensor &targets);

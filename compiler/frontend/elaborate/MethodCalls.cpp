@@ -91,6 +91,18 @@ SymbolicValue MethodCalls::callRepeat(Node &node, std::vector<CallArg> &args,
       emitter.abandonRepeat();
       return SymbolicValue();
     }
+    if (result.is(SymbolicValue::List)) {
+      reporter
+          .error(603, range,
+                 "a layer of `" + node.readablePath() + "` returns " +
+                     Twine(result.items().size()) +
+                     " values, and the next layer takes one")
+          .help("only the first argument goes from layer to layer: put the "
+                "values into one tensor (`concat`), or give the others to all "
+                "layers as further arguments");
+      emitter.abandonRepeat();
+      return SymbolicValue();
+    }
     auto tensor = tensors.toTensor(result, range, "a layer's result");
     if (!tensor || tensor->dims != carried->dims ||
         tensor->elem != carried->elem) {

@@ -185,15 +185,8 @@ SymbolicValue Operators::arithmetic(StringRef op, const SymbolicValue &a,
     }
     return SymbolicValue::boolean(compareNumbers(op, a.number(), b.number()));
   }
-  bool divides = op == "/" || op == "//" || op == "%";
-  if (divides && b.number() == 0) {
-    reporter.error(407, expr.kids[1]->range,
-                   b.is(SymbolicValue::Int) && b.dim().isConstant()
-                       ? Twine("division by zero")
-                       : "division by zero: " +
-                             sources.text(expr.kids[1]->range) + " is 0");
+  if (dividesByZero(op, b, expr))
     return SymbolicValue();
-  }
   if (a.is(SymbolicValue::Int) && b.is(SymbolicValue::Int)) {
     const Dim &x = a.dim(), &y = b.dim();
     bool multiplies = op == "*" || op == "**";
@@ -257,6 +250,19 @@ SymbolicValue Operators::arithmetic(StringRef op, const SymbolicValue &a,
                   : op == "%"  ? x - std::floor(x / y) * y
                                : std::pow(x, y);
   return finite(result, op, expr.range);
+}
+
+bool Operators::dividesByZero(StringRef op, const SymbolicValue &by,
+                              const Expr &expr) {
+  bool divides = op == "/" || op == "//" || op == "%";
+  if (!divides || by.number() != 0)
+    return false;
+  reporter.error(407, expr.kids[1]->range,
+                 by.is(SymbolicValue::Int) && by.dim().isConstant()
+                     ? Twine("division by zero")
+                     : "division by zero: " +
+                           sources.text(expr.kids[1]->range) + " is 0");
+  return true;
 }
 
 SymbolicValue Operators::finite(double number, StringRef what, Range range) {
@@ -328,6 +334,8 @@ SymbolicValue Operators::tensorArithmetic(StringRef op, const SymbolicValue &a,
              "`parts[0]` takes one");
     return SymbolicValue();
   }
+  if (b.isNumber() && dividesByZero(op, b, expr))
+    return SymbolicValue();
   if (a.isTensorLike())
     x = tensors.toTensor(a, ra, verb);
   if (b.isTensorLike())

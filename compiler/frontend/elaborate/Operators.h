@@ -40,6 +40,9 @@ private:
   SymbolicValue evalLogic(const ast::Expr &expr, Scope &scope);
   SymbolicValue arithmetic(llvm::StringRef op, const SymbolicValue &a,
                            const SymbolicValue &b, const ast::Expr &expr);
+  /// Whether an operator divides by a number that is 0; reports E0407 then.
+  bool dividesByZero(llvm::StringRef op, const SymbolicValue &by,
+                     const ast::Expr &expr);
   /// A float; reports E0413 where it is infinite or no number.
   SymbolicValue finite(double number, llvm::StringRef what, Range range);
   SymbolicValue perLayerArithmetic(llvm::StringRef op, const SymbolicValue &a,

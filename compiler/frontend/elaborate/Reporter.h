@@ -30,6 +30,12 @@ public:
       : sources(sources), diags(diags), compilation(compilation),
         callStack(callStack), budget(budget) {}
 
+  /// Help where something was chosen by the index of a layer in its module.
+  static constexpr const char *choiceByLayer =
+      "a choice that repeats with a period may stand in the line of the "
+      "`repeat`: `repeat(n) as i Block(window = if i % 2 == 0 then 64 else "
+      "none)`";
+
   Diagnostic &error(ErrorCode code, Range range, const llvm::Twine &message);
   /// "did you mean", where one of the candidates is close.
   void suggest(Diagnostic &d, llvm::StringRef name,

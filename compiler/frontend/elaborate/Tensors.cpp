@@ -136,6 +136,13 @@ Tensors::operandTensor(const SymbolicValue &value, const SymbolicTensor *other,
       return std::nullopt;
     double number =
         value.is(SymbolicValue::Bool) ? (value.flag() ? 1 : 0) : value.number();
+    if (other->elem == Elem::Float && std::isfinite(number) &&
+        !std::isfinite(static_cast<float>(number))) {
+      reporter.error(413, range,
+                     value.show() + " is beyond the floats of tensors, of 32 "
+                                    "bits: up to 3.4e38");
+      return std::nullopt;
+    }
     return splat(number, other->elem, other->dims);
   }
   if (value.is(SymbolicValue::PerLayer)) {

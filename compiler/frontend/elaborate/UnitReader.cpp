@@ -50,6 +50,9 @@ void UnitReader::declare(Unit &unit) {
       first = function->range;
     else
       first = unit.constants.lookup(name)->decl->range;
+    // Functions are declared behind all modules.
+    if (range.begin < first.begin)
+      std::swap(range, first);
     diags.error(905, range, "`" + name + "` is defined twice in this file")
         .help("the first one stands in line " +
               llvm::Twine(sources.line(first)));

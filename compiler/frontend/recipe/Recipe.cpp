@@ -53,6 +53,8 @@ RecipeBuilder::Form RecipeBuilder::form(const Expr &expr, StringRef path) {
     Diagnostic &d = e.diags.error(802, expr.range,
                                   "`" + name + "` takes something such as `" +
                                       exampleKind(path) + "(...)`");
+    if (expr.kind == ExprKind::Binary && expr.text == "//")
+      d.help(commentHelp);
     if (expr.kind == ExprKind::Integer && exampleKind(path) == "every")
       d.help("write `" + name + " = every(" + e.sources.text(expr.range) +
              ")`");
@@ -505,6 +507,9 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
       double least = number(early, "min_delta", 1);
       out["stop"] = json::Object{{"patience", patience}, {"min_delta", least}};
       finish(early, "early");
+      if (!out.getObject("validate"))
+        hasNoEffect(stop.range, "`stop` ends no training that is not validated",
+                    "say how often: `validate = every(250)`");
     }
   }
   // Further dimensions of the caller, whose names are the file's: `S = 32`.
@@ -574,13 +579,42 @@ json::Value RecipeBuilder::loss(const Found &found) {
       }
       if (e.train.ignore)
         out["ignore"] = *e.train.ignore;
+      const TokenizerInfo *info =
+          e.train.ignore && e.block("tokenizer")
+              ? e.resolveTokenizer(ignore.range)
+              : nullptr;
+      if (info && (*e.train.ignore < 0 || *e.train.ignore >= info->size))
+        hasNoEffect(ignore.range,
+                    "nothing is ignored: no token has the id " +
+                        std::to_string(*e.train.ignore),
+                    "ids are from 0 to " + std::to_string(info->size - 1) +
+                        "; `ignore = none` says that all count");
     } else if (!isOwn)
       warnAboutPadding();
     e.train.labelSmoothing = number(loss, "label_smoothing");
     out["label_smoothing"] = e.train.labelSmoothing;
+    if (isOwn && e.train.labelSmoothing > 0)
+      hasNoEffect(given(loss, "label_smoothing").value_or(found.range),
+                  "the model has a `loss` of its own, which "
+                  "`label_smoothing` does not change",
+                  "write `cross_entropy(..., label_smoothing = 0.1)` there");
   }
   finish(loss, loss.kind);
   return std::move(out);
+}
+
+std::optional<Range> RecipeBuilder::given(const Form &form, StringRef name) {
+  if (Override *define = e.findDefine(form.path + "." + name.str()))
+    return define->range;
+  for (const auto &arg : form.args)
+    if (arg.name == name && !arg.value->isName("none"))
+      return arg.value->range;
+  return std::nullopt;
+}
+
+void RecipeBuilder::hasNoEffect(Range range, const std::string &what,
+                                const std::string &help) {
+  e.diags.warning(813, range, what).help(help);
 }
 
 void RecipeBuilder::warnAboutPadding() {

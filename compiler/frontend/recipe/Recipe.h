@@ -91,6 +91,11 @@ private:
   llvm::json::Value loss(const Found &found);
   /// Of a loss that leaves nothing out, where the data is padded.
   void warnAboutPadding();
+  /// Where an entry was given that says something, if it was.
+  std::optional<Range> given(const Form &form, llvm::StringRef name);
+  /// Warns of an entry that does nothing beside the others.
+  void hasNoEffect(Range range, const std::string &what,
+                   const std::string &help);
   /// A program follows its recipe, whatever size its functions were given.
   void refuseExtents(const ast::Block *train);
   llvm::json::Value optimizer(const Found &found);

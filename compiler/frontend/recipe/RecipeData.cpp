@@ -165,6 +165,19 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
   padding = marker(data, "pad", absent.pad);
   if (isStream(absent))
     padding = std::nullopt;
+  bool isOneText = data.kind == "text" || data.kind == "tokens";
+  for (StringRef name : {"seed", "split_seed", "answer_after", "end", "pad"}) {
+    bool isUsed = name == "seed" ? generated : !isOneText;
+    if (std::optional<Range> entry = given(data, name); entry && !isUsed)
+      hasNoEffect(*entry,
+                  ("`" + name + "` does nothing: " +
+                   (isOneText ? "`" + data.kind + "` is one stream, without "
+                                                  "examples"
+                              : "the examples of `" + data.kind +
+                                    "` are not made, but read"))
+                      .str(),
+                  "leave it out");
+  }
   finish(data, data.kind);
   return std::move(out);
 }

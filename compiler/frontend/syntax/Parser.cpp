@@ -60,7 +60,7 @@ Diagnostic &Parser::unexpected(const Twine &expected) {
       return diags.ignored();
   Diagnostic &d = diags.error(
       110, tok().range, "expected " + expected + ", found " + describe(tok()));
-  if (isInComment())
+  if (isInComment() || tok().is("//"))
     d.help(commentHelp);
   else if (tok().isName("if") && !tok().startsLine)
     d.help("a choice is written `if condition then a else b`");

@@ -319,8 +319,9 @@ static void addGeneration(mlir::ModuleOp module, MemoryReport &memory) {
         return; // nothing that texts are made with
       if (kind == ProgramKind::Decode)
         memory.texts = tokens[0];
-      else
-        memory.chunks.push_back(tokens[0] * tokens[1]);
+      else if (int64_t chunk = tokens[0] * tokens[1];
+               !llvm::is_contained(memory.chunks, chunk))
+        memory.chunks.push_back(chunk);
     }
 }
 

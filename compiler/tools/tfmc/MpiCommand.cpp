@@ -15,6 +15,7 @@
 #include "runtime/files/atomic_file.h"
 
 #include "llvm/ADT/StringRef.h"
+#include "llvm/BinaryFormat/ELF.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -22,6 +23,8 @@
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <cstring>
 
 using namespace tfm;
 
@@ -70,6 +73,37 @@ private:
   std::string path;
 };
 
+/// Enough for the headers of a library, which are at its beginning.
+constexpr uint64_t mostOfHeaders = 4096;
+
+/// Whether a file that begins so is a library, whole or damaged.
+bool beginsLibrary(llvm::StringRef bytes) {
+  using namespace llvm::ELF;
+  if (!bytes.starts_with(ElfMagic))
+    return bytes.empty();
+  Elf64_Ehdr header;
+  if (bytes.size() < sizeof header)
+    return true;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.e_type != ET_DYN)
+    return false;
+  if (header.getFileClass() != ELFCLASS64 || header.e_phoff > bytes.size())
+    return true;
+  // Programs whose place is free are of that type, too, but name who loads
+  // them.
+  bytes = bytes.drop_front(header.e_phoff);
+  for (int i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    if (bytes.size() < sizeof segment)
+      break;
+    std::memcpy(&segment, bytes.data(), sizeof segment);
+    if (segment.p_type == PT_INTERP)
+      return false;
+    bytes = bytes.drop_front(sizeof segment);
+  }
+  return true;
+}
+
 /// An error where a file holds something else than a library, which would be
 /// lost.
 llvm::Error requireLibrary(llvm::StringRef path) {
@@ -77,9 +111,7 @@ llvm::Error requireLibrary(llvm::StringRef path) {
   try {
     if (!isRegularFile(path.str()))
       return llvm::Error::success();
-    std::string first = readFile(path.str(), "the library", 4);
-    if (first.empty() || first == "\x7f"
-                                  "ELF")
+    if (beginsLibrary(readFile(path.str(), "the library", mostOfHeaders)))
       return llvm::Error::success();
   } catch (const InputError &error) {
     return llvm::createStringError(error.what());

@@ -388,6 +388,9 @@ TEST_F(CommandLine, GenerationOptions) {
             std::string::npos);
   EXPECT_EQ(text("--tokens 3 --logit-bias '+=99'").at("text"), "+++");
   EXPECT_EQ(text("--tokens 3 --logit-bias 10=99").at("text"), "+++");
+  // In quotes a number, too, is text.
+  EXPECT_EQ(text("--tokens 3 --logit-bias '\"7\"=99'").at("text"), "777");
+  EXPECT_EQ(text("--tokens 3 --logit-bias '\"+\"=99'").at("text"), "+++");
   // Brackets are text like any other.
   EXPECT_EQ(text("--tokens 3 --logit-bias 1=99 --stop '[1]'").at("text"),
             "111");
@@ -396,12 +399,14 @@ TEST_F(CommandLine, GenerationOptions) {
   expectError("generate --weights run --logit-bias 14=1",
               {"no token 14", "0 to 13"});
   expectError("generate --weights run --logit-bias xy=1", {"\"xy\""});
+  expectError("generate --weights run --logit-bias '\"10\"=1'",
+              {"\"10\" is not one token"});
   // The same as token ids.
   Outcome ids = run("generate --weights run --ids --prompt '1 10' --tokens 3 "
                     "--logit-bias 10=99 --seed 3");
   EXPECT_EQ(ids.out, "1 10 10 10 10\n") << ids.err;
   expectError("generate --weights run --ids --prompt '1 14'",
-              {"\"14\"", "0 to 13"});
+              {"\"14\"", "0 to 13", "for words leave out --ids"});
   // A full context.
   expectError("generate --weights run --prompt 1+1+1+1+1+1+1+1+1+1+1+1+1+1 "
               "--overflow stop",
@@ -417,7 +422,8 @@ TEST_F(CommandLine, GenerationOptions) {
 TEST_F(CommandLine, SaysHowATextEnded) {
   ASSERT_EQ(run("train --out run --steps 20").code, 0);
   auto answer = [&](const std::string &options) {
-    Outcome outcome = run("generate --weights run --prompt 1+ " + options);
+    Outcome outcome =
+        run("generate --weights run --prompt 1+ --seed 3 " + options);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_NE(outcome.err.find("s; ended "), std::string::npos) << outcome.err;
     json text = json::parse(
@@ -439,6 +445,35 @@ TEST_F(CommandLine, SaysHowATextEnded) {
   EXPECT_EQ(answer("--logit-bias 1=99 --overflow stop"),
             Answer("context", nullptr, "1111111",
                    "ended with its context of 9 tokens full\n"));
+}
+
+TEST_F(CommandLine, SaysASeedThatNobodyHasNamed) {
+  ASSERT_EQ(run("train --out run --steps 20").code, 0);
+  std::string generate = "generate --weights run --prompt 1+ --tokens 5 ";
+  for (const char *options : {"", "--count 3 "}) {
+    Outcome random = run(generate + options);
+    size_t at = random.err.find("; seed ");
+    ASSERT_NE(at, std::string::npos) << random.err;
+    std::string seed = random.err.substr(at + 7);
+    // Once, at the end of the last line.
+    EXPECT_EQ(seed.find_first_not_of("0123456789"), seed.size() - 1)
+        << random.err;
+    seed.pop_back();
+    Outcome again = run(generate + options + "--seed " + seed);
+    EXPECT_EQ(again.out, random.out);
+    EXPECT_EQ(again.err.find("seed"), std::string::npos) << again.err;
+  }
+  json text = json::parse(run(generate + "--json").out);
+  json again = json::parse(
+      run(generate + "--json --seed " + text.at("seed").dump()).out);
+  EXPECT_EQ(again.at("ids"), text.at("ids"));
+  EXPECT_EQ(again.at("seed"), text.at("seed"));
+  // Where nothing is drawn there is none.
+  for (const char *options : {"--greedy", "--temperature 0"}) {
+    EXPECT_EQ(run(generate + options).err.find("seed"), std::string::npos);
+    EXPECT_EQ(json::parse(run(generate + "--json " + options).out).at("seed"),
+              nullptr);
+  }
 }
 
 TEST_F(CommandLine, GivesProbabilitiesOfTheModel) {

@@ -280,8 +280,10 @@ TEST(Lines, ArePadded) {
   DataSpec spec = text(folder.write("a.txt", "ab\n\nabab\r\nb\n"), 0);
   spec.kind = "lines";
   TokenizerPtr tokenizer = makeCharsTokenizer("abE#");
-  EXPECT_NE(messageOf<InputError>([&] { open(spec, *tokenizer, 4); }), "")
-      << "different lengths need a pad token";
+  EXPECT_EQ(messageOf<InputError>([&] { open(spec, *tokenizer, 4); }),
+            "the examples of " + spec.files[0] +
+                " have different lengths: name a pad token in `data` and let "
+                "the loss ignore it");
   spec.end = "E";
   spec.pad = "#";
   std::unique_ptr<Dataset> data = open(spec, *tokenizer, 4, 3);
@@ -291,6 +293,26 @@ TEST(Lines, ArePadded) {
   EXPECT_EQ(tokens, (std::vector<int32_t>{0, 1, 2, 3}));
   EXPECT_EQ(targets, (std::vector<int32_t>{1, 2, 3, 3}));
   EXPECT_EQ(data->read(Part::Train, 1, tokens, targets), 4);
+}
+
+// They are of one length, but not of that of a window.
+TEST(Lines, AreAllTooShort) {
+  TemporaryFolder folder;
+  DataSpec spec = text(folder.write("a.txt", "abab\nbbbb\n"), 0);
+  spec.kind = "lines";
+  TokenizerPtr tokenizer = makeCharsTokenizer("ab");
+  EXPECT_EQ(messageOf<InputError>([&] { open(spec, *tokenizer, 4); }),
+            "the examples of " + spec.files[0] +
+                " have 4 tokens, less than a window of sequence + 1 = 5: build "
+                "with -D train.sequence=3, or name a pad token in `data` and "
+                "let the loss ignore it");
+  EXPECT_EQ(open(spec, *tokenizer, 3)->windows(Part::Train), 2);
+  // No sequence is shorter than a token.
+  spec.files = {folder.write("b.txt", "a\nb\n")};
+  EXPECT_NE(messageOf<InputError>([&] { open(spec, *tokenizer, 4); })
+                .find("1 token, less than a window of sequence + 1 = 5: name a "
+                      "pad token"),
+            std::string::npos);
 }
 
 TEST(Lines, NameThePlaceOfWhatCannotBeEncoded) {

@@ -736,6 +736,14 @@ TEST(Ids, AreNumbers) {
               }).find("numbers from 0 to 100"),
               std::string::npos)
         << bad;
+  // What to do instead depends on why text is ids.
+  auto advice = [](const Tokenizer &ids) {
+    std::string message = messageOf<InputError>([&] { ids.ids("x"); });
+    return message.substr(message.find("for words"));
+  };
+  EXPECT_EQ(advice(*tokenizer), "for words name a tokenizer with --tokenizer");
+  EXPECT_EQ(advice(*makeIdsTokenizer(101, "leave out --ids")),
+            "for words leave out --ids");
 }
 
 TEST(Chars, RoundTrips) {
