@@ -99,6 +99,7 @@ int64_t tfm::planIntervals(llvm::MutableArrayRef<LiveInterval> intervals) {
            static_cast<double>(b.bytes) * static_cast<double>(life(b) + 1);
   });
   attempt([](I a, I b) { return a.end > b.end; });
+  attempt([](I a, I b) { return a.begin > b.begin; });
   for (auto [interval, offset] : llvm::zip_equal(intervals, best))
     interval.offset = offset;
   return intervals.empty() ? 0 : bestTotal;
