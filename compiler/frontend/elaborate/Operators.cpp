@@ -257,11 +257,11 @@ bool Operators::dividesByZero(StringRef op, const SymbolicValue &by,
   bool divides = op == "/" || op == "//" || op == "%";
   if (!divides || by.number() != 0)
     return false;
-  reporter.error(407, expr.kids[1]->range,
-                 by.is(SymbolicValue::Int) && by.dim().isConstant()
-                     ? Twine("division by zero")
-                     : "division by zero: " +
-                           sources.text(expr.kids[1]->range) + " is 0");
+  reporter.error(
+      407, expr.kids[1]->range,
+      by.is(SymbolicValue::Int) && by.dim().isConstant()
+          ? Twine("division by zero")
+          : "division by zero: " + sources.text(expr.kids[1]->range) + " is 0");
   return true;
 }
 

@@ -579,10 +579,9 @@ json::Value RecipeBuilder::loss(const Found &found) {
       }
       if (e.train.ignore)
         out["ignore"] = *e.train.ignore;
-      const TokenizerInfo *info =
-          e.train.ignore && e.block("tokenizer")
-              ? e.resolveTokenizer(ignore.range)
-              : nullptr;
+      const TokenizerInfo *info = e.train.ignore && e.block("tokenizer")
+                                      ? e.resolveTokenizer(ignore.range)
+                                      : nullptr;
       if (info && (*e.train.ignore < 0 || *e.train.ignore >= info->size))
         hasNoEffect(ignore.range,
                     "nothing is ignored: no token has the id " +

@@ -171,8 +171,9 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
     if (std::optional<Range> entry = given(data, name); entry && !isUsed)
       hasNoEffect(*entry,
                   ("`" + name + "` does nothing: " +
-                   (isOneText ? "`" + data.kind + "` is one stream, without "
-                                                  "examples"
+                   (isOneText ? "`" + data.kind +
+                                    "` is one stream, without "
+                                    "examples"
                               : "the examples of `" + data.kind +
                                     "` are not made, but read"))
                       .str(),
