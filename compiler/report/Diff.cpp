@@ -94,38 +94,94 @@ static Facts totalsOf(const ModelReport &report) {
   return facts;
 }
 
-static Facts modulesOf(const ModelReport &report) {
+/// `h.*.attn` of `h.2*+1.attn`, the same in all layers of a repeat; and of how
+/// many such paths all layers are made.
+static std::pair<std::string, int64_t> ofAllLayers(llvm::StringRef path) {
+  std::string all;
+  int64_t paths = 1;
+  llvm::SmallVector<llvm::StringRef> parts;
+  path.split(parts, '.');
+  for (llvm::StringRef part : parts) {
+    int64_t period = 1;
+    llvm::StringRef rest = part;
+    if (part.contains('*') && !rest.consumeInteger(10, period))
+      paths *= period;
+    all += (all.empty() ? "" : ".") + (part.contains('*') ? "*" : part).str();
+  }
+  return {all, paths};
+}
+
+/// What a report says about paths, in its order. Layers of which it says the
+/// same are told of together, though they may differ in something else: in
+/// another model they need not.
+class FactsOfPaths {
+public:
+  explicit FactsOfPaths(const ModelReport &report) : report(report) {}
+
+  /// Of one instance: the numbers of several are added up.
+  Fact &at(const std::string &path) { return facts[path]; }
+
+  /// `write` makes the text of what was said of one and the sum.
+  Facts finish(llvm::function_ref<void(Fact &)> write = [](Fact &) {}) {
+    std::map<std::string, std::vector<const Fact *>> byLayers;
+    for (const auto &[path, fact] : facts)
+      byLayers[ofAllLayers(path).first].push_back(&fact);
+    Facts result;
+    for (auto &[path, fact] : facts) {
+      auto [all, paths] = ofAllLayers(path);
+      llvm::ArrayRef<const Fact *> same = byLayers[all];
+      bool isOne = paths > 1 && static_cast<int64_t>(same.size()) == paths &&
+                   llvm::all_of(same, [&](const Fact *other) {
+                     return other->text == same.front()->text;
+                   });
+      Fact &shown = result[pathText(report, isOne ? all : path)];
+      std::optional<int64_t> before = shown.number;
+      shown = fact;
+      if (before)
+        *shown.number += *before;
+    }
+    for (auto &[path, fact] : result)
+      write(fact);
+    return result;
+  }
+
+private:
+  const ModelReport &report;
   Facts facts;
+};
+
+static Facts modulesOf(const ModelReport &report) {
+  FactsOfPaths facts(report);
   for (const ModuleReport &member : llvm::drop_begin(report.modules)) {
     std::string text = member.module;
     if (member.count != 0)
       text = std::to_string(member.count) + " x " + text;
-    text += ", " + withThousands(member.totalParameters) + " parameters";
-    facts[pathText(report, member.path)] = {text, member.totalParameters};
+    facts.at(member.path) = {text, member.totalParameters};
   }
-  return facts;
+  return facts.finish([](Fact &fact) {
+    fact.text += ", " + withThousands(*fact.number) + " parameters";
+  });
 }
 
 static Facts tensorsOf(const ModelReport &report) {
-  Facts facts;
+  FactsOfPaths facts(report);
   for (const TensorReport &tensor : report.tensors)
-    facts[pathText(report, tensor.pattern)] = {
-        shapeText(tensor.shape) + " = " + shapeText(tensor.dims) +
-            (tensor.trainable ? "" : ", not trained"),
-        std::nullopt};
-  return facts;
+    facts.at(tensor.pattern) = {shapeText(tensor.shape) + " = " +
+                                    shapeText(tensor.dims) +
+                                    (tensor.trainable ? "" : ", not trained"),
+                                std::nullopt};
+  return facts.finish();
 }
 
 static Facts valuesOf(const ModelReport &report) {
-  Facts facts;
+  FactsOfPaths facts(report);
   for (const ValueReport &value : report.values) {
-    std::string path = pathText(report, value.path);
-    std::string name = (path.empty() ? "" : path + ".") + value.name;
+    std::string name = (value.path.empty() ? "" : value.path + ".") + value.name;
     // A name may be assigned more than once.
-    std::string &text = facts[name].text;
+    std::string &text = facts.at(name).text;
     text += (text.empty() ? "" : ", then ") + shapeText(value.shape);
   }
-  return facts;
+  return facts.finish();
 }
 
 std::vector<Difference> tfm::diffReports(const ModelReport &a,

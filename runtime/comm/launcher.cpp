@@ -9,7 +9,6 @@
 
 #include "runtime/comm/witness.h"
 
-#include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checksum.h"
 
@@ -18,7 +17,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <elf.h>
 #include <fmt/format.h>
+#include <fstream>
 #include <unistd.h>
 
 namespace tfm {
@@ -53,6 +54,22 @@ std::string startedBy(const Launch &launch) {
                      launch.size);
 }
 
+/// Whether a library has all that its header tells of. The system's loader
+/// crashes on one that was cut short.
+bool isWhole(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  Elf64_Ehdr header{};
+  file.read(reinterpret_cast<char *>(&header), sizeof header);
+  // The loader itself says what is no library.
+  if (!file || path.find('/') == std::string::npos ||
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return true;
+  file.seekg(0, std::ios::end);
+  // What is told last lies last.
+  return header.e_shoff + uint64_t{header.e_shentsize} * header.e_shnum <=
+         static_cast<uint64_t>(file.tellg());
+}
+
 /// Open MPI hears of the other tasks of srun by PMIx, unless it was built for
 /// more. Where it hears nothing it ends the process within MPI_Init, with a
 /// page about how Slurm should have been built.
@@ -67,12 +84,15 @@ const char *environmentVariable(const char *name) { return std::getenv(name); }
 
 std::optional<Launch> findLaunch(const char *(*variable)(const char *)) {
   // A batch script of Slurm has variables of the job, too; these are of a step.
-  constexpr std::pair<const char *, const char *> sizes[] = {
-      {"OMPI_COMM_WORLD_SIZE", "mpirun of Open MPI"},
-      {"PMI_SIZE", "mpirun of MPICH"},
-      {"SLURM_STEP_NUM_TASKS", "srun"}};
-  for (auto [name, launcher] : sizes) {
-    int64_t size = numberIn(variable(name));
+  struct Variables {
+    const char *size, *rank, *launcher;
+  };
+  constexpr Variables known[] = {
+      {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "mpirun of Open MPI"},
+      {"PMI_SIZE", "PMI_RANK", "mpirun of MPICH"},
+      {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"}};
+  for (auto [sizeName, rankName, launcher] : known) {
+    int64_t size = numberIn(variable(sizeName));
     if (size <= 0)
       continue;
     // `srun --mpi=pmi2` sets PMI_SIZE, too. MPICH's own launcher, which may run
@@ -80,7 +100,8 @@ std::optional<Launch> findLaunch(const char *(*variable)(const char *)) {
     bool isStep = variable("SLURM_STEP_NUM_TASKS") &&
                   !variable("OMPI_COMM_WORLD_SIZE") &&
                   !variable("MPI_LOCALNRANKS");
-    return Launch{isStep ? "srun" : launcher, size};
+    const char *rank = variable(isStep ? "SLURM_PROCID" : rankName);
+    return Launch{isStep ? "srun" : launcher, size, rank ? rank : ""};
   }
   return std::nullopt;
 }
@@ -91,14 +112,13 @@ int64_t tasksOfScript(const char *(*variable)(const char *)) {
              : std::max<int64_t>(1, numberIn(variable("SLURM_NTASKS")));
 }
 
-std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
-  if (options.wanted == "none")
-    return nullptr;
-  double timeout = options.timeout.value_or(600);
-  std::optional<Launch> launch = findLaunch(environmentVariable);
-  bool isAsked = options.wanted == "mpi";
-  if (!isAsked && (!launch || launch->size == 1))
-    return nullptr;
+std::string Launch::name() const {
+  return rank.empty() ? "this process"
+                      : fmt::format("process {} ({})", rank, ownHost().data());
+}
+
+static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
+                                       bool isAsked, double timeout) {
   std::string purpose = isAsked ? "--processes mpi needs the messages of MPI"
                                 : startedBy(*launch);
   auto variable = [](const char *name) {
@@ -106,12 +126,11 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
     return std::string(text ? text : "");
   };
   bool isStep = launch && launch->launcher == "srun";
-  std::string rank = variable(isStep ? "SLURM_PROCID" : "PMI_RANK");
-  if (launch && !rank.empty())
-    startWitness(fmt::format("process {} ({})", rank, ownHost().data()),
-                 isStep ? variable("SLURM_JOB_ID") + "." +
-                              variable("SLURM_STEP_ID")
-                        : "");
+  // Open MPI's launcher names who dies itself.
+  if (launch && (isStep || std::getenv("PMI_RANK")))
+    startWitness(launch->name(), isStep ? variable("SLURM_JOB_ID") + "." +
+                                              variable("SLURM_STEP_ID")
+                                        : "");
   // The file that the user names, else that beside the program, else from where
   // the system looks for libraries.
   const std::string beside = ownFolder() + libraryName;
@@ -130,12 +149,14 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
                             libraryVariable)
               : fmt::format("make it with `tfmc mpi -o {}`", beside);
   // Parts of an MPI find what they call among the symbols of the program.
-  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  bool isWhole = tfm::isWhole(path);
+  void *library =
+      isWhole ? dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) : nullptr;
   if (!library)
     throw InputError(fmt::format(
         "{}, and {} cannot be loaded ({}): {}, or let each process work alone "
         "with --processes none",
-        purpose, shown, dlerror(), advice));
+        purpose, shown, isWhole ? dlerror() : "it was cut short", advice));
   if (isStep && !isAsked && lacksPmix(library))
     throw InputError(fmt::format(
         "{}, but tells them nothing by PMIx, which Open MPI needs: start them "
@@ -143,9 +164,9 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
         "mpirun; an Open MPI that knows Slurm's older PMI begins with "
         "--processes mpi",
         startedBy(*launch)));
-  auto *join =
+  auto *begin =
       reinterpret_cast<tfm_join_function *>(dlsym(library, "tfm_join"));
-  if (!join)
+  if (!begin)
     throw InputError(
         fmt::format("{}, and {} is not what sends their messages: {}", purpose,
                     shown, advice));
@@ -158,7 +179,7 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
             "process has ended before, as its own message may say, or its "
             "machine needs more time (--timeout)",
             purpose, timeout));
-    transport = join(TFM_TRANSPORT_ABI);
+    transport = begin(TFM_TRANSPORT_ABI);
   }
   if (!transport)
     throw InputError(
@@ -182,6 +203,26 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
     return processes;
   processes->leave();
   return nullptr;
+}
+
+std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
+  if (options.wanted == "none")
+    return nullptr;
+  std::optional<Launch> launch = findLaunch(environmentVariable);
+  bool isAsked = options.wanted == "mpi";
+  if (!isAsked && (!launch || launch->size == 1))
+    return nullptr;
+  try {
+    return join(launch, isAsked, options.timeout.value_or(600));
+  } catch (const InputError &error) {
+    throw NotJoined((launch ? launch->name() + ": " : "") + error.what());
+  }
+}
+
+void endLaunch() {
+  // PMI's own words, of which MPICH's library has no call before MPI_Init.
+  if (auto pmi = static_cast<int>(numberIn(std::getenv("PMI_FD"))); pmi > 0)
+    dprintf(pmi, "cmd=abort exitcode=1\n");
 }
 
 void requireSameProgram(Processes &processes, std::string_view command) {

@@ -9,6 +9,7 @@
 #define TFM_RUNTIME_COMM_LAUNCHER_H
 
 #include "runtime/comm/processes.h"
+#include "runtime/error.h"
 
 #include <cstdint>
 #include <memory>
@@ -21,7 +22,17 @@ namespace tfm {
 /// What a launcher has told a process.
 struct Launch {
   std::string_view launcher;
-  int64_t size; ///< processes that it has started
+  int64_t size;     ///< processes that it has started
+  std::string rank; ///< of this one among them; empty where nobody says it
+
+  /// For messages: `process 3 (node-7)`, or of `this process`.
+  std::string name() const;
+};
+
+/// This process cannot join the others. The message begins with its name.
+class NotJoined : public InputError {
+public:
+  using InputError::InputError;
 };
 
 /// std::getenv.
@@ -46,8 +57,12 @@ struct ProcessesOptions {
 
 /// Joins the processes that a launcher started with this one, through
 /// libtfm_mpi.so. Null where this one works alone: then nothing is loaded.
-/// Throws InputError where the library is missing or not of this launcher.
+/// Throws NotJoined where the library is missing or not of this launcher.
 std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options);
+
+/// Has the launcher end all processes, for one that could not join them.
+/// MPICH's would wait for ever.
+void endLaunch();
 
 /// Throws AgreedError where not all processes run the same executable, or
 /// another command of it.

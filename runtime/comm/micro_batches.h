@@ -9,6 +9,7 @@
 #define TFM_RUNTIME_COMM_MICROBATCHES_H
 
 #include <cstdint>
+#include <string>
 
 namespace tfm {
 
@@ -25,6 +26,17 @@ struct MicroBatches {
       if (sequences() % count == 0)
         return {sequences() / count, count};
     return {batch, (accumulate / processes + 1) * processes};
+  }
+  /// What to build that so many processes can share, for messages: `-D
+  /// train.batch=2 -D train.accumulate=4, the same update`.
+  std::string adviceFor(int64_t processes) const {
+    MicroBatches other = sharedBy(processes);
+    std::string update = ", the same update";
+    if (other.sequences() != sequences())
+      update = ", an update of " + std::to_string(other.sequences()) +
+               " sequences instead of " + std::to_string(sequences());
+    return "-D train.batch=" + std::to_string(other.batch) +
+           " -D train.accumulate=" + std::to_string(other.accumulate) + update;
   }
 };
 

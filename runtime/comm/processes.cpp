@@ -147,7 +147,8 @@ void Processes::giveUp(std::span<const Request> waiting) const {
 
 void Processes::giveUp(const std::string &whom) const {
   throw LostProcess(fmt::format("nothing has come from {} for {:g} s: it "
-                                "hangs, or needs more time (--timeout)",
+                                "hangs, waits for another one that does, or "
+                                "needs more time (--timeout)",
                                 whom, timeout));
 }
 

@@ -37,8 +37,8 @@ void startWitness(const std::string &name, const std::string &step) {
   // Launchers drop what they have not read when all ends.
   const char *script =
       "if read -r line; then [ \"$line\" ] || exit; else echo \"error: $0 has "
-      "died without a word: it was killed, as the system does where memory is "
-      "short\" >&2; fi; sleep 0.2; [ \"$1\" ] && scancel --signal=KILL \"$1\"";
+      "died without a word, as processes do that the system kills where memory "
+      "is short\" >&2; fi; sleep 0.2; [ \"$1\" ] && scancel --signal=KILL \"$1\"";
   const char *words[] = {"sh",         "-c",         script,
                          name.c_str(), step.c_str(), nullptr};
   pid_t shell = 0;
@@ -47,6 +47,9 @@ void startWitness(const std::string &name, const std::string &step) {
   if (posix_spawn(&shell, "/bin/sh", &files, &attributes,
                   const_cast<char **>(words), environ) == 0) {
     toWitness = ends[1];
+    for (int signal : {SIGINT, SIGTERM, SIGHUP})
+      if (std::signal(signal, endBySignal) == SIG_IGN)
+        std::signal(signal, SIG_IGN);
     // An MPI that cannot begin says why, and exits.
     std::atexit([] { dismissWitness(/*endsAll=*/true); });
   }
@@ -59,6 +62,12 @@ void dismissWitness(bool endsAll) {
   // Where this fails it says too much.
   if (toWitness >= 0 && write(toWitness, line.data(), line.size()) > 0)
     toWitness = -1;
+}
+
+extern "C" void endBySignal(int signal) {
+  dismissWitness(/*endsAll=*/true);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
 }
 
 } // namespace tfm

@@ -309,6 +309,8 @@ void bench(const tfm_model &descriptor, const BenchCommand &command) {
   Model model(descriptor, *device);
   // Nothing else is what processes do together.
   bool sharesTraining = command.processes && model.find(TFM_TRAIN);
+  if (sharesTraining)
+    requireShares(recipe.train, *command.processes);
   for (const std::string &name : command.functions)
     requireFunction(model, name, sharesTraining);
   auto isWanted = [&](std::string_view name) {

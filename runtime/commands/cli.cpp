@@ -42,7 +42,7 @@ std::atomic<bool> interrupted{false};
 
 extern "C" void onQuietInterrupt(int signal) {
   // The second Ctrl-C ends the program at once.
-  std::signal(signal, SIG_DFL);
+  std::signal(signal, endBySignal);
   interrupted.store(true);
 }
 
@@ -381,8 +381,7 @@ std::string failure(const CLI::App *app, const CLI::Error &error) {
       "train.validate",   "train.checkpoint", "train.sample"};
   for (const CLI::App *chosen : app->get_subcommands())
     if (chosen->get_name() == "generate")
-      keys = {"generate.batch", "generate.cache", "generate.weights",
-              "train.precision"};
+      keys = {"generate.batch", "generate.cache", "train.precision"};
   for (const std::string &word : app->remaining(/*recurse=*/true))
     for (const std::string &key : keys) {
       std::string option = "--" + key.substr(key.find('.') + 1);
@@ -490,6 +489,9 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands,
     nameInCrashes(processes->name());
     requireSameProgram(*processes, app.get_subcommands().front()->get_name());
   }
+  if (processes && shared->data == "-")
+    throw AgreedError("--data - is read by each process, but standard input "
+                      "reaches the first one alone: name a file");
   if (!processes || processes->isFirst())
     settleRuns(model, commands);
   auto on = [&](const CommonOptions &options) {
@@ -580,6 +582,16 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
     if (speaks())
       say("error: " + printable(error.what()) + "\n");
     return leave(1);
+  } catch (const NotJoined &error) {
+    // As above: often all of them cannot.
+    if (std::optional<Launch> launch = findLaunch(environmentVariable);
+        launch && launch->rank != "0")
+      sleep(1);
+    say("error: " + printable(error.what()) + "\n");
+    dismissWitness(/*endsAll=*/true);
+    usleep(200'000);
+    endLaunch();
+    return 1;
   } catch (const InputError &error) {
     return endWithError(processes.get(), printable(error.what()));
   } catch (const Interrupted &error) {

@@ -526,9 +526,7 @@ static void requireRunFolder(const tfm_model &descriptor,
     requireLog(options.out + "/log.jsonl");
 }
 
-/// Throws AgreedError where processes cannot share the micro-batches of an
-/// update, with what to build instead.
-static void requireShares(const TrainSpec &train, const Processes &processes) {
+void requireShares(const TrainSpec &train, const Processes &processes) {
   int64_t count = processes.count();
   MicroBatches now{train.batch, train.accumulate};
   bool canPair =
@@ -536,14 +534,7 @@ static void requireShares(const TrainSpec &train, const Processes &processes) {
   bool divides = train.accumulate % count == 0;
   if (canPair && divides)
     return;
-  MicroBatches shared = now.sharedBy(count);
-  std::string other =
-      fmt::format("-D train.batch={} -D train.accumulate={}{}", shared.batch,
-                  shared.accumulate,
-                  shared.sequences() == now.sequences()
-                      ? ", the same update"
-                      : fmt::format(", an update of {} sequences instead of {}",
-                                    shared.sequences(), now.sequences()));
+  std::string other = now.adviceFor(count);
   if (!canPair)
     throw AgreedError(fmt::format(
         "{} processes cannot share a sum in pairs (train.sum = tree): start 2, "

@@ -75,6 +75,9 @@ void info(const tfm_model &descriptor, const CommonOptions &options);
 struct TrainCommand : CommonOptions {
   TrainOptions options;
 };
+/// Throws AgreedError where processes cannot share the micro-batches of an
+/// update, with what to build instead.
+void requireShares(const TrainSpec &train, const Processes &processes);
 void train(const tfm_model &model, TrainCommand command,
            const std::atomic<bool> &interrupt);
 

@@ -8,6 +8,7 @@
 #include "runtime/chat/chat_template.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/prompts.h"
+#include "runtime/comm/witness.h"
 #include "runtime/commands/show_texts.h"
 #include "runtime/device/choose_device.h"
 #include "runtime/error.h"
@@ -48,7 +49,7 @@ extern "C" void onStopText(int) { stopText.store(true); }
 
 /// The second Ctrl-C ends the program at once.
 extern "C" void onStopAllTexts(int signal) {
-  std::signal(signal, SIG_DFL);
+  std::signal(signal, endBySignal);
   stopText.store(true);
 }
 
@@ -533,6 +534,11 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     show = std::make_unique<JsonTexts>(texts);
   else if (speaks)
     show = std::make_unique<PlainTexts>(texts);
+  // What is written until then is shown, and counted.
+  std::signal(SIGINT, onStopAllTexts);
+  if (processes) // so launchers tell them
+    std::signal(SIGTERM, onStopAllTexts);
+  options.interrupt = &stopText;
   if (processes) {
     // Each has every so many-th prompt; the first shows all texts at the end.
     auto count = static_cast<size_t>(processes->count());
@@ -549,11 +555,9 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
           fmt::format(" of the first of {} processes", count));
     KeptTexts kept(std::move(progress));
     generateAll(*logits, *tokenizer, own, command.count, options, kept);
+    stopText.store(processes->sum(stopText.load()) > 0);
     kept.showAll(*processes, show.get());
   } else {
-    // What is written until then is shown, and counted.
-    std::signal(SIGINT, onStopAllTexts);
-    options.interrupt = &stopText;
     try {
       generateAll(*logits, *tokenizer, tokens, command.count, options, *show);
     } catch (const InputError &) {

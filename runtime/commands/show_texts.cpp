@@ -220,6 +220,16 @@ void PlainTexts::end(size_t text, Generated generated) {
   }
 }
 
+void PlainTexts::finish() {
+  // Of several processes that were interrupted each has begun some of its own.
+  while (!ahead.empty() && ahead.begin()->second.ended) {
+    turn = ahead.begin()->first;
+    isBegun = false;
+    end(turn, *std::move(ahead.begin()->second.ended));
+  }
+  TextShow::finish();
+}
+
 void PlainTexts::breakOff() {
   if (turn < texts.size())
     printText("\n");

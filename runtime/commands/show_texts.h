@@ -99,6 +99,7 @@ public:
   explicit PlainTexts(const Texts &texts);
   void show(size_t text, std::string_view part) override;
   void end(size_t text, Generated generated) override;
+  void finish() override;
   void breakOff() override;
 
 private:

@@ -290,9 +290,14 @@ inline std::string failure(const CLI::App *app, const CLI::Error &error) {
   if (isExtra) {
     help = suggestion(closestOption(*last, extras));
   } else if (required.size() < what.size()) {
-    // What is said to be missing may have been given under another name.
+    // What is said to be missing may have been given before the command, or
+    // under another name.
     for (const std::string &word : extras)
-      if (closestOption(*last, {word}) == required) {
+      if (word.substr(0, word.find('=')) == required) {
+        what = "did not expect " + word + " there";
+        help = optionElsewhere(*app, *last, {word});
+        break;
+      } else if (closestOption(*last, {word}) == required) {
         what = "did not expect " + word;
         help = suggestion(required);
         break;

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 namespace tfm {
 
@@ -89,6 +90,20 @@ std::string parseEntry(const json &value, uint64_t dataBytes,
   return "";
 }
 
+/// The file's own table; the message says what is wrong with it, or is empty.
+std::string parseMetadata(const json &value,
+                          std::map<std::string, std::string> &metadata) {
+  constexpr const char *wrong = "__metadata__ is not a table of strings";
+  if (!value.is_object())
+    return wrong;
+  for (const auto &[key, entry] : value.items()) {
+    if (!entry.is_string())
+      return wrong;
+    metadata[key] = entry.get<std::string>();
+  }
+  return "";
+}
+
 } // namespace
 
 TensorHeader parseSafetensorsHeader(std::string_view text, uint64_t dataBytes,
@@ -97,39 +112,41 @@ TensorHeader parseSafetensorsHeader(std::string_view text, uint64_t dataBytes,
     throw InputError(path + " is not a usable safetensors file: " + what +
                      ". Copy or download it again");
   };
-  // A JSON parser keeps the last of two equal keys; here that would hide a
-  // tensor, so they are looked for while parsing.
+  // Members are taken from the parser one by one, and none is kept: it looks
+  // through those that it has at the end of each. It would also keep the last
+  // of two of one name, which hides a tensor.
+  TensorHeader result;
   std::set<std::string> names;
-  bool repeated = false;
-  auto watch = [&](int depth, json::parse_event_t event, json &value) {
-    if (event == json::parse_event_t::key && depth == 1)
-      repeated |= !names.insert(value.get<std::string>()).second;
-    return true;
+  std::string name, problem;
+  bool isRepeated = false;
+  auto take = [&](int depth, json::parse_event_t event, json &value) {
+    using Event = json::parse_event_t;
+    if (depth != 1 || event == Event::object_start ||
+        event == Event::array_start)
+      return true;
+    if (event == Event::key) {
+      name = value.get<std::string>();
+      isRepeated |= !names.insert(name).second;
+      return true;
+    }
+    std::string wrong;
+    if (name == "__metadata__") {
+      wrong = parseMetadata(value, result.metadata);
+    } else if (wrong = parseEntry(value, dataBytes, result.tensors[name]);
+               !wrong.empty()) {
+      wrong = "the tensor " + name + " " + wrong;
+    }
+    if (problem.empty())
+      problem = wrong;
+    return false;
   };
-  json header = json::parse(text, watch, /*allow_exceptions=*/false);
+  json header = json::parse(text, take, /*allow_exceptions=*/false);
   if (header.is_discarded() || !header.is_object())
     fail("its header is not JSON");
-  if (repeated)
+  if (isRepeated)
     fail("a tensor is listed twice");
-
-  TensorHeader result;
-  for (const auto &[name, value] : header.items()) {
-    if (name == "__metadata__") {
-      if (!value.is_object())
-        fail("__metadata__ is not a table of strings");
-      for (const auto &[key, entry] : value.items()) {
-        if (!entry.is_string())
-          fail("__metadata__ is not a table of strings");
-        result.metadata[key] = entry.get<std::string>();
-      }
-      continue;
-    }
-    TensorEntry entry;
-    std::string problem = parseEntry(value, dataBytes, entry);
-    if (!problem.empty())
-      fail("the tensor " + name + " " + problem);
-    result.tensors.emplace(name, std::move(entry));
-  }
+  if (!problem.empty())
+    fail(problem);
 
   std::vector<std::pair<uint64_t, uint64_t>> ranges;
   ranges.reserve(result.tensors.size());
@@ -286,15 +303,20 @@ static std::string_view nameOf(const FloatTensor &tensor, StoredType type) {
 static std::string headerText(const std::vector<FloatTensor> &tensors,
                               const std::map<std::string, std::string> &meta,
                               StoredType type = StoredType::F32) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  ordered_json header = ordered_json::object();
+  // Straight into the map's vector: looking for duplicates would be quadratic,
+  // and there are none.
+  auto &members = header.get_ref<ordered_json::object_t &>();
   if (!meta.empty())
-    header["__metadata__"] = meta;
+    members.emplace_back("__metadata__", meta);
   uint64_t position = 0;
   auto add = [&](const std::string &name, std::string_view dtype,
                  const std::vector<int64_t> &shape, size_t count) {
     uint64_t end = position + count * elementBytes(dtype);
-    header[name] = {
-        {"dtype", dtype}, {"shape", shape}, {"data_offsets", {position, end}}};
+    members.emplace_back(
+        name, ordered_json{{"dtype", dtype},
+                           {"shape", shape},
+                           {"data_offsets", {position, end}}});
     position = end;
   };
   for (const FloatTensor &tensor : tensors) {

@@ -21,17 +21,19 @@ namespace tfm {
 
 namespace {
 
-/// A tokenizer and where it came from, for messages.
+/// A tokenizer and what messages call it: `the tokenizer vocab.json`.
 struct Found {
   TokenizerPtr tokenizer;
-  std::string origin;
+  std::string name;
 };
+
+std::string nameOf(const std::string &path) { return "the tokenizer " + path; }
 
 Found openFile(const std::string &path, const std::string &content) {
   requireTokenizerOfRun(path, content);
   return {path.ends_with(".model") ? parseSentencePiece(content, path)
                                    : parseTokenizerJson(content, path),
-          path};
+          nameOf(path)};
 }
 
 /// What a folder holds, in the forms that Hugging Face writes.
@@ -49,7 +51,7 @@ Found openFolder(const std::string &folder, const std::string &kind) {
     return {};
   TokenizerSpec spec;
   spec.kind = kind == "bpe_words" ? kind : "gpt2";
-  return {openTokenizer(spec, {vocabulary, merges}), vocabulary};
+  return {openTokenizer(spec, {vocabulary, merges}), nameOf(vocabulary)};
 }
 
 Found openOwn(const tfm_model &model, const TokenizerSpec &spec) {
@@ -60,7 +62,7 @@ Found openOwn(const tfm_model &model, const TokenizerSpec &spec) {
           locateFile(file, spec.directory, "the tokenizer", "--tokenizer"));
   return {openTokenizer(spec, paths),
           paths.empty() ? std::string("the tokenizer of ") + model.name
-                        : paths[0]};
+                        : nameOf(paths[0])};
 }
 
 Found open(const tfm_model &model, const Recipe &recipe,
@@ -99,10 +101,11 @@ int64_t vocabularyOf(const tfm_model &model) {
   if (rows > 0)
     return rows;
   const tfm_variant &variant = chooseVariant(model);
+  // A model may give something else than logits: a few classes of a text.
   for (int32_t i = 0; i < variant.function_count; ++i)
-    if (const tfm_buffer *logits =
-            Model::findOutput(variant.functions[i], "logits"))
-      return logits->shape[logits->rank - 1];
+    if (const tfm_function &function = variant.functions[i];
+        Model::givesLogits(model, function))
+      return Model::output(function, "logits").shape[2];
   return 0;
 }
 
@@ -119,15 +122,15 @@ TokenizerPtr findTokenizer(const tfm_model &model, const Recipe &recipe,
   int64_t built = recipe.tokenizer.size;
   if (built > 0 && size != built)
     throw InputError(fmt::format(
-        "the tokenizer {} has {} tokens, but {} was built for one with {}: "
+        "{} has {} tokens, but {} was built for one with {}: "
         "name that one with --tokenizer, or build the model again with this "
         "one",
-        found.origin, size, model.name, built));
+        found.name, size, model.name, built));
   if (vocabulary > 0 && size > vocabulary)
-    throw InputError(fmt::format("the tokenizer {} has {} tokens, but {} has a "
-                                 "vocabulary of {}: name the "
-                                 "tokenizer of these weights with --tokenizer",
-                                 found.origin, size, model.name, vocabulary));
+    throw InputError(
+        fmt::format("{} has {} tokens, but {} has a vocabulary of {}: name the "
+                    "tokenizer of these weights with --tokenizer",
+                    found.name, size, model.name, vocabulary));
   return std::move(found.tokenizer);
 }
 

@@ -243,8 +243,12 @@ void Trainer::requireSameBeginning() {
                         "give all of them the same files");
   std::string told =
       fmt::format("{} {} {}", position.steps, position.seed, position.lr);
-  processes.requireSame("other options", checksumOf(told),
-                        "give all of them the same --steps, --seed and --lr");
+  processes.requireSame(
+      options.resume.empty() ? "other options" : "other options or checkpoints",
+      checksumOf(told),
+      options.resume.empty()
+          ? "give all of them the same --steps, --seed and --lr"
+          : "give all of them the same --steps, --seed, --lr and --resume");
   Checksum checksum = checksumOf(model);
   checksum.add(&position.step, sizeof position.step);
   processes.requireSame("other weights", checksum.text(),

@@ -705,6 +705,28 @@ class Diff(unittest.TestCase):
         self.assertRegex(result.stdout, r"parameters +124,439,808 +-> +96,109,824 +-28,329,984")
 
 
+    def test_layers_that_the_report_tells_apart(self):
+        # A choice by layer gives other paths, but the same tensors.
+        block = """module Block(width, scale: float) {
+  l = Linear(width, width)
+  forward(x: [B, T, width]) -> [B, T, width] { return x + scale * l(x) }
+}
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            files = [pathlib.Path(folder) / name for name in ("same.tfm", "turns.tfm", "wide.tfm")]
+            for file, scale, size in zip(files, ("0.5", "if i % 2 == 0 then 0.5 else 2.0", "0.5"), (8, 8, 16)):
+                file.write_text(f"""model M(width = {size}) {{
+  h = repeat(4) as i Block(width, {scale})
+  forward(x: [B, T, width]) -> [B, T, width] {{ return h(x) }}
+}}
+{block}""")
+            same = tfmc("diff", *files[:2], "-D", "B=1", "-D", "T=2")
+            wide = tfmc("diff", *files[1:], "-D", "B=1", "-D", "T=2")
+        self.assertEqual(same.returncode, 0, same.stderr)
+        for kind in ("Modules", "Tensors", "Shapes"):
+            self.assertNotIn(kind, same.stdout)
+        self.assertRegex(wide.stdout, r"h\.\*\.l +Linear, 288 parameters +-> +Linear, 1,088 parameters +\+800\n")
+
     def test_numbers_are_numbers_for_programs(self):
         result = tfmc("diff", "-", GPT2, "--json",
                       stdin="model M(width = 3) {\n  param w: [width] = ones\n"

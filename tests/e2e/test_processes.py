@@ -176,10 +176,11 @@ class Launched(SharedRuns):
         self.assert_same_run("narrowed", "again")
 
     def test_a_number_that_does_not_divide(self):
-        result = self.launch(3, "train", "--out", "never")
-        self.assertNotEqual(result.returncode, 0)
-        self.assertEqual(result.stderr.count("3 processes cannot share a sum in pairs"), 1, result.stderr)
-        self.assertIn("start 2, 4, 8, ... of them", result.stderr)
+        for command in (("train", "--out", "never"), ("bench",)):
+            result = self.launch(3, *command)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertEqual(result.stderr.count("3 processes cannot share a sum in pairs"), 1, result.stderr)
+            self.assertIn("start 2, 4, 8, ... of them", result.stderr)
         self.assertFalse((self.folder / "never").exists())
 
     def test_whoever_dies_ends_all(self):
@@ -275,6 +276,38 @@ class Launched(SharedRuns):
         self.assertEqual(process.returncode, 130, errors)
         self.assertEqual(errors.count("is saved, continue with --resume stopped"), 1, errors)
         self.assertNotIn("without a word", errors)
+
+    def test_interrupted_texts_are_shown(self):
+        (self.folder / "many").write_text("1+2=\n" * 20000)
+        process = subprocess.Popen(self.command(2, "generate", "--weights", "alone", "--prompts", "many", "--threads", "1",
+                                                "--logit-bias", '"."=-inf', "--overflow", "slide", "--tokens", "2000"),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
+                                   cwd=self.folder)
+        time.sleep(2)
+        for member in self.members():
+            os.kill(member, signal.SIGINT)
+        texts, errors = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 130, errors[-2000:])
+        whole = re.search(r"interrupted: (\d+) of 20000 texts are whole", errors)
+        self.assertTrue(whole, errors[-2000:])
+        self.assertGreater(int(whole[1]), 10)
+        self.assertGreaterEqual(texts.count("1+2="), int(whole[1]))
+        self.assertNotIn("without a word", errors)
+
+    def test_one_without_a_library_ends_all(self):
+        script = self.folder / "lacks.sh"
+        script.write_text("#!/bin/sh\nif [ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 1 ]; then export TFM_MPI=/lacks.so; fi\n"
+                          f"exec {self.model} train --out lacks\n")
+        began = time.monotonic()
+        result = self.launch_script(script)
+        self.assertLess(time.monotonic() - began, 10)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"error: process 1 \(.+\): .* /lacks.so, which TFM_MPI names, cannot be loaded")
+
+    def test_data_from_standard_input(self):
+        result = self.launch(2, "train", "--data", "-", "--out", "never")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("standard input reaches the first one alone: name a file", result.stderr)
 
     def test_other_files_are_told(self):
         # Each process has a working directory of its own, as machines have disks.
@@ -384,7 +417,10 @@ class WithoutALibrary(unittest.TestCase):
             made = subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", "other.so"], input="int other;",
                                   cwd=folder, capture_output=True, text=True, check=False)
             self.assertEqual(made.returncode, 0, made.stderr)
-            for name, problem in (("nope.so", "cannot be loaded"), ("other.so", "is not what sends")):
+            whole = (pathlib.Path(folder) / "other.so").read_bytes()
+            (pathlib.Path(folder) / "cut.so").write_bytes(whole[:len(whole) // 2])
+            for name, problem in (("nope.so", "cannot be loaded"), ("other.so", "is not what sends"),
+                                  ("cut.so", "cannot be loaded (it was cut short)")):
                 result = subprocess.run([model, "train", "--steps", "1"], cwd=folder, capture_output=True, text=True,
                                         timeout=60, check=False, env=dict(os.environ, PMI_SIZE="2", TFM_MPI=name))
                 self.assertEqual(result.returncode, 1, result.stderr)
@@ -446,9 +482,11 @@ class WithoutALibrary(unittest.TestCase):
 
     def test_the_report_says_what_to_build(self):
         report = tfmc("report", MODELS / "addition.tfm", "--processes", "2,3")
-        for count, batch in (2, 64), (3, 128):
+        for count, batch, update in (2, 64, "the same update"), (3, 128, "an update of 384 sequences instead of 128"):
             self.assertIn(f"\n  {count} does not divide train.accumulate = 1: "
-                          f"build with -D train.batch={batch} -D train.accumulate={count}\n", report.stdout)
+                          f"build with -D train.batch={batch} -D train.accumulate={count}, {update}\n", report.stdout)
+        report = tfmc("report", MODELS / "addition.tfm", "--processes", "3", "-D", "train.accumulate=6", "-D", "train.sum=tree")
+        self.assertIn("\n  3 no power of two, as train.sum = tree needs: build with -D train.sum=sequential\n", report.stdout)
 
     def test_the_predicted_step(self):
         def predict(*arguments):

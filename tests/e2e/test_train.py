@@ -579,6 +579,29 @@ train {{ batch = 4, sequence = 16, steps = 4, optimizer = adam(lr = 1e-3), sampl
                                   "[1, 16, 256]", refused.stderr)
                 self.assertFalse((folder / "logits.safetensors").exists())
 
+    def test_classes_are_no_vocabulary(self):
+        # No table says how many tokens there are, and what comes out is less than the tokenizer has.
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as name:
+            folder = pathlib.Path(name)
+            (folder / "digits.txt").write_text("0254=x\n7311=y\n0231=x\n" * 20)
+            (folder / "classes.tfm").write_text("""
+model Classes(classes = 2) {
+  head = Linear(4, classes)
+  forward(tokens: int[B, T]) -> [B, classes] { return head(float(tokens[:, 0:4])) }
+  loss(tokens: int[B, T], targets: int[B, T]) -> [B, T] {
+    kind = min(max(targets[:, 4] - 8, 0), 1)
+    return rearrange(cross_entropy(forward(tokens), kind), "B -> B 1") + 0.0 * float(targets)
+  }
+}
+tokenizer chars("01234567xy=")
+data lines("digits.txt", validation = 0.2)
+train { batch = 4, sequence = 5, steps = 4, optimizer = adam(lr = 1e-3) }
+""")
+            model = binary(folder, folder / "classes.tfm")
+            for command in (["train", "--out", "run"], ["data"], ["eval", "--weights", "run"]):
+                result = run(model, *command, cwd=folder)
+                self.assertEqual(result.returncode, 0, result.stderr)
+
 
 class NoAnswers(unittest.TestCase):
     """Data with questions that the model cannot answer: it trains on them all the same."""

@@ -238,14 +238,16 @@ static std::string obstacle(mlir::ModuleOp schedule, int64_t batch,
   if (failed(steps) ||
       !schedule.lookupSymbol<sched::ProgramOp>(nameOf(ProgramKind::Train)))
     return "nothing is trained";
-  if (*steps % count != 0) {
-    MicroBatches shared = MicroBatches{batch, *steps}.sharedBy(count);
-    return llvm::formatv("does not divide train.accumulate = {0}: build with "
-                         "-D train.batch={1} -D train.accumulate={2}",
-                         *steps, shared.batch, shared.accumulate);
-  }
+  bool divides = *steps % count == 0;
+  std::string other = MicroBatches{batch, *steps}.adviceFor(count);
   if (count > 1 && sumsAsTree(schedule) && !llvm::isPowerOf2_64(count))
-    return "no power of two, as train.sum = tree needs";
+    return "no power of two, as train.sum = tree needs: build with -D "
+           "train.sum=sequential" +
+           (divides ? "" : " " + other);
+  if (!divides)
+    return llvm::formatv(
+        "does not divide train.accumulate = {0}: build with {1}", *steps,
+        other);
   return "";
 }
 
