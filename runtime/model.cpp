@@ -92,7 +92,11 @@ const tfm_function *Model::find(std::string_view name) const {
 const tfm_function &Model::function(std::string_view name) const {
   if (const tfm_function *found = find(name))
     return *found;
-  Recipe recipe = parseRecipe(model->recipe ? model->recipe : "");
+  throw missing(*model, name);
+}
+
+InputError Model::missing(const tfm_model &model, std::string_view name) {
+  Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
   std::string fix =
       name == TFM_FORWARD ? "the model has no forward function"
       : recipe.hasTrain
@@ -100,9 +104,9 @@ const tfm_function &Model::function(std::string_view name) const {
                 ", too coarse for training: build it again "
                 "without `generate.weights`"
           : "it needs a `train` block: add one to " +
-                std::string(model->source) + " and build it again";
-  throw InputError("this build of " + std::string(model->name) + " cannot " +
-                   std::string(name) + ": " + fix);
+                std::string(model.source) + " and build it again";
+  return InputError("this build of " + std::string(model.name) + " cannot " +
+                    std::string(name) + ": " + fix);
 }
 
 const tfm_buffer *Model::findInput(const tfm_function &function,

@@ -9,6 +9,7 @@
 #define TFM_RUNTIME_MODEL_H
 
 #include "runtime/device/device.h"
+#include "runtime/error.h"
 #include "runtime/files/safetensors.h"
 #include "runtime/quantise.h"
 #include "runtime/tfm_model.h"
@@ -58,6 +59,8 @@ public:
   const tfm_function *find(std::string_view name) const;
   /// Throws InputError that says how to build a model that has it.
   const tfm_function &function(std::string_view name) const;
+  /// Why a build has no function of that name, and what to do.
+  static InputError missing(const tfm_model &model, std::string_view name);
   void run(const tfm_function &function);
   /// Both, as `Device::run` has it of several.
   void run(const tfm_function &first, const tfm_function &second);

@@ -355,7 +355,7 @@ BuildStatus Builder::readRecipe() {
         << "note: weights are stored in fewer bits than training needs "
            "(`generate.weights`): this build generates and evaluates, "
            "but does not train"
-        << (weights->isBF16() && cache->isBF16()
+        << (weights->isBF16() && cache->isF32()
                 ? "; its caches are of bf16, too\n"
                 : "\n");
   if (options.emit != Emit::Schedule)

@@ -315,9 +315,9 @@ static std::string variantsText(const tfm_model &model) {
 /// How texts are generated, for people: how many at a time, and in what chunks
 /// prompts are read.
 static std::string generationText(const tfm_variant &variant,
-                                  const GenerateSpec &generate) {
-  if (!generate.wholeSequence.empty())
-    return "whole sequences, because of " + generate.wholeSequence;
+                                  const Recipe &recipe) {
+  if (!recipe.generate.wholeSequence.empty())
+    return "whole sequences, because of " + recipe.generate.wholeSequence;
   std::string texts;
   std::vector<int64_t> chunks; // of several functions the same, perhaps
   for (int32_t i = 0; i < variant.function_count; ++i) {
@@ -338,7 +338,7 @@ static std::string generationText(const tfm_variant &variant,
     return "";
   return fmt::format(
       "{}, prompts in chunks of {} tokens{}", texts, fmt::join(chunks, ", "),
-      generate.cache == "f32" ? "" : ", keys and values in " + generate.cache);
+      recipe.cache() == "f32" ? "" : ", keys and values in " + recipe.cache());
 }
 
 std::vector<std::string> refusedCommands(const tfm_model &model) {
@@ -452,7 +452,7 @@ void info(const tfm_model &model, const CommonOptions &options) {
   std::vector<std::string> refused = refusedCommands(model);
   std::string generation =
       std::ranges::find(refused, "generate") == refused.end()
-          ? generationText(chosen, recipe.generate)
+          ? generationText(chosen, recipe)
           : "";
   printText(fmt::format(
       "{} ({}), compiled for {}, {}\n{}"
@@ -553,11 +553,16 @@ void train(const tfm_model &descriptor, TrainCommand command,
   if (!recipe.hasTrain)
     throw InputError(std::string(descriptor.source) +
                      " has no `train` block: add one and build it again");
+  const tfm_variant &variant = descriptor.variants[0]; // functions are all's
+  std::span functions(variant.functions,
+                      static_cast<size_t>(variant.function_count));
+  auto trained = std::ranges::find_if(functions, [](const auto &function) {
+    return std::string_view(function.name) == TFM_TRAIN;
+  });
+  if (trained == functions.end())
+    throw Model::missing(descriptor, TFM_TRAIN);
   // What nothing fills no data would.
-  for (int32_t i = 0; i < descriptor.variants[0].function_count; ++i)
-    if (const tfm_function &function = descriptor.variants[0].functions[i];
-        std::string_view(function.name) == TFM_TRAIN)
-      Model::requireFilled(function, {"tokens", "targets", "count", "rng"});
+  Model::requireFilled(*trained, {"tokens", "targets", "count", "rng"});
   if (command.processes)
     requireShares(recipe.train, *command.processes);
   requireTrainingMemory(descriptor, recipe);
@@ -743,6 +748,23 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   line("  prompts also in the training part ", match.seen);
 }
 
+/// As recipes and options say it.
+static const char *wordOf(StoredType type) {
+  switch (type) {
+  case StoredType::F32:
+    return "f32";
+  case StoredType::BF16:
+    return "bf16";
+  case StoredType::F16:
+    return "f16";
+  case StoredType::INT8:
+    return "int8";
+  case StoredType::INT4:
+    return "int4";
+  }
+  return "";
+}
+
 void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   CpuDevice device(1);
   Model model(descriptor, device);
@@ -761,10 +783,10 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
     requireAll(command, unmatched);
   }
   const std::string weights = parseRecipe(descriptor.recipe).generate.weights;
-  tellRequantised(command, command.dtype == StoredType::INT8   ? "int8"
-                           : command.dtype == StoredType::INT4 ? "int4"
-                                                               : weights);
-  if (weights != "f32")
+  const std::string written = wordOf(command.dtype);
+  tellRequantised(command, written.starts_with("int") ? written : weights);
+  // Written as it is kept it is what another build would write.
+  if (weights != "f32" && weights != written)
     say("note: this build has made " + weights +
         " of the weights, and exports what they are now; a build with "
         "generate.weights = f32 exports them as they were\n");

@@ -463,6 +463,31 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
                                  bad, lines));
 }
 
+/// Says what of `--lookahead` this build cannot do, or does otherwise.
+void noteLookahead(const Model &model, GenerateOptions &options, bool speaks) {
+  if (options.lookahead == 0)
+    return;
+  auto note = [&](const std::string &text) {
+    if (speaks)
+      say("note: --lookahead " + text + "\n");
+  };
+  const tfm_function *verify = model.find(TFM_VERIFY);
+  if (!verify) {
+    note("has no effect: this model cannot verify several tokens at once");
+    options.lookahead = 0;
+    return;
+  }
+  int64_t most = Model::input(*verify, "tokens").shape[1] - 1;
+  if (options.lookahead > most)
+    note(fmt::format("{0}: no more than {0} tokens are proposed at a time",
+                     most));
+  const tfm_function *decode = model.find(TFM_DECODE);
+  if (int64_t places = Model::input(*decode, "tokens").shape[0]; places > 1)
+    note(fmt::format("generates one text after the other, and not {} together "
+                     "(generate.batch)",
+                     places));
+}
+
 } // namespace
 
 void generate(const tfm_model &descriptor, const GenerateCommand &command) {
@@ -510,12 +535,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   loadWeights(command, model);
   std::unique_ptr<LogitsSource> logits =
       openLogits(model, recipe.generate.context);
-  if (options.lookahead > 0 && !model.find(TFM_VERIFY)) {
-    if (speaks)
-      say("note: --lookahead has no effect: this model cannot verify several "
-          "tokens at once\n");
-    options.lookahead = 0;
-  }
+  noteLookahead(model, options, speaks);
   if (command.interactive) {
     converse(*logits, *tokenizer, options, chat ? &*chat : nullptr);
     return;

@@ -271,7 +271,9 @@ StoredTensor::Groups StoredTensor::groups() const {
   for (size_t i = 0; i < scales.size(); ++i) {
     groups.scales.push_back(toBFloat16(scales[i]));
     groups.minima.push_back(toBFloat16(minima[i]));
-    if (!std::isfinite(weightOf(groups.scales[i], groups.minima[i], 15)))
+    // The largest may be a step beyond what it stands for.
+    if (!std::isfinite(weightOf(groups.scales[i], groups.minima[i], 15)) ||
+        std::abs(fromBFloat16(groups.minima[i])) > largestOf(StoredType::INT4))
       throw InputError(fmt::format(
           "{}: the weights of {} overflow (group {}: the scale {} and the "
           "minimum {}): the file is damaged; export or download it again",

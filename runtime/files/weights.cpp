@@ -452,10 +452,9 @@ void requireWithin(std::span<const float> values, size_t first,
     return;
   throw InputError(fmt::format(
       "{}: the tensor {} has the value {} (element {}), and {} reaches to {}: "
-      "build with generate.weights = {}",
+      "build with generate.weights = f32",
       source.tensor.file->path(), source.name, values[beyond], first + beyond,
-      type == StoredType::INT4 ? "int4" : "bf16", largestOf(type),
-      type == StoredType::INT4 ? "int8" : "f32"));
+      type == StoredType::INT4 ? "int4" : "bf16", largestOf(type)));
 }
 
 /// Whether its integers are then of other bits.

@@ -408,6 +408,12 @@ class ManyTexts(Folder):
         self.assertEqual(self.texts(self.three, self.prompts, "--greedy"),
                          self.texts(self.one, self.prompts, "--greedy"))
 
+    def test_what_lookahead_does_otherwise_is_said(self):
+        said = run(self.three, "generate", "--weights", self.source, "--prompt", "1 2", "--tokens", "2", "--lookahead", "50",
+                   cwd=self.folder).stderr
+        self.assertIn("note: --lookahead 7: no more than 7 tokens are proposed at a time\n", said)
+        self.assertIn("note: --lookahead generates one text after the other, and not 3 together", said)
+
     def test_output_keeps_the_order_of_the_prompts(self):
         prompts = self.prompts[:2] + [""] + self.prompts[2:] + ["101"]
         (self.folder / "wrong.txt").write_text("\n".join(prompts))
@@ -418,7 +424,9 @@ class ManyTexts(Folder):
         self.assertIn("error: wrong.txt:3: this line is empty", result.stderr)
         self.assertIn("error: wrong.txt:9: ", result.stderr)
         self.assertIn("7 texts, ", result.stderr)
-        self.assertIn("text 3 of 7: ", result.stderr)
+        # By their places among the prompts.
+        self.assertIn("text 2 of 9: ", result.stderr)
+        self.assertIn("text 4 of 9: ", result.stderr)
         self.assertEqual(result.stderr.count("; ended "), 7)
         texts = result.stdout.split("---\n")
         self.assertEqual(len(texts), 7)

@@ -279,6 +279,10 @@ class Weights(InFolder):
         self.assertEqual(result.returncode, 1)
         self.assertIn("int8, too coarse for training: build it again without `generate.weights`", result.stderr)
         self.assertFalse(os.path.exists(self.path("none")))
+        # Also where there is a run: it is none to go on with.
+        result = run(self.builds["int8"], "train", "--out", self.run_folder)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("too coarse for training", result.stderr)
 
     def test_generates(self):
         for kind, file in self.files.items():
@@ -404,7 +408,7 @@ class Weights(InFolder):
             file.write(struct.pack("<Q", len(text)) + text + data)
         out = self.path("narrow.safetensors")
         for kind, wider in ("bf16", "f32"), ("int4", "int8"):
-            for build, dtype, message in ((kind, "f32", f"build with generate.weights = {wider}"),
+            for build, dtype, message in ((kind, "f32", "build with generate.weights = f32"),
                                           ("f32", kind, f"export it with --dtype {wider}")):
                 result = run(self.builds[build], "export", "--weights", exact, "--dtype", dtype, "-o", out)
                 self.assertEqual(result.returncode, 1)
