@@ -308,6 +308,8 @@ inline std::string failure(const CLI::App *app, const CLI::Error &error) {
     for (const std::string &word : extras)
       if (word == "--json" || word == "--html")
         help = suggestion("--format " + word.substr(2));
+  if (isExtra && extras.front().starts_with("="))
+    help = "No blanks stand around `=`: NAME=VALUE is one word.\n";
   if (isExtra && help.empty())
     help = optionElsewhere(*app, *last, extras);
   // `generate run` for `generate --weights run`.

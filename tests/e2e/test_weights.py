@@ -378,6 +378,7 @@ class Weights(InFolder):
         self.expect_error("int4", number_is(".minimum", 0xff80), ".minimum has the value -inf (element 0), which is no "
                                                                  "minimum")
         self.expect_error("int4", overflows, f"the weights of {name} overflow (group 0: the scale ")
+        self.expect_error("int4", number_is(".minimum", 0x7f7f), f"the weights of {name} overflow (group 0: the scale ")
         self.expect_error("int4", other_groups, "does not hold quantised weights as they are read",
                           "wte.weight has groups of 64 terms, and they are read in groups of 32",
                           "Export them again from the original weights")

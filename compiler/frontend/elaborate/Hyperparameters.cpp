@@ -251,6 +251,10 @@ bool Hyperparameters::bind(const ast::Module &decl, const Unit *unit,
                             (parameter.value->kind == ExprKind::Call &&
                              parameter.value->kids[0]->kind == ExprKind::Name &&
                              isInitName(parameter.value->kids[0]->text)));
+    // What is wrong with a default is so because of the call.
+    bool isOfCall = !given && !isRoot;
+    if (isOfCall)
+      callStack.push_back({decl.name.str(), &node, range});
     if (parameter.value && (!given || plainDefault))
       defaultValue = expressions.eval(*parameter.value, scope);
     if (define) {
@@ -275,6 +279,8 @@ bool Hyperparameters::bind(const ast::Module &decl, const Unit *unit,
       value = defaultValue;
     }
     value = check(parameter, value, defaultValue, where, decl);
+    if (isOfCall)
+      callStack.pop_back();
     if (isRoot)
       blame.origins[parameter.name.str()] = where;
     // The model's own hyperparameters are what formulas are written in.

@@ -24,12 +24,12 @@ struct Scope;
 class Hyperparameters {
 public:
   Hyperparameters(const SourceManager &sources, Budget &budget,
-                  Reporter &reporter, ArgumentBinder &arguments,
-                  Overrides &overrides, Blame &blame, Names &names,
-                  Expressions &expressions)
+                  Reporter &reporter, CallStack &callStack,
+                  ArgumentBinder &arguments, Overrides &overrides, Blame &blame,
+                  Names &names, Expressions &expressions)
       : sources(sources), budget(budget), reporter(reporter),
-        arguments(arguments), overrides(overrides), blame(blame), names(names),
-        expressions(expressions) {}
+        callStack(callStack), arguments(arguments), overrides(overrides),
+        blame(blame), names(names), expressions(expressions) {}
 
   /// Fills `node.hyperparameters`. Arguments that are parameters (`weight =
   /// embedding.weight`) are no hyperparameters, and go to `ties`. False after
@@ -55,6 +55,7 @@ private:
   const SourceManager &sources;
   Budget &budget;
   Reporter &reporter;
+  CallStack &callStack;
   ArgumentBinder &arguments;
   Overrides &overrides;
   Blame &blame;

@@ -218,12 +218,16 @@ SymbolicValue Operators::arithmetic(StringRef op, const SymbolicValue &a,
                                                         : text;
         };
         std::string left = operand(0), right = operand(1);
-        reporter
-            .error(406, expr.range,
-                   formula + " is no integer" +
-                       (formula == values ? "" : ": " + values))
-            .help("`" + left + " // " + right + "` rounds down; `float(" +
-                  left + ") / " + right + "` is a float");
+        Diagnostic &d = reporter.error(
+            406, expr.range,
+            formula + " is no integer" +
+                (formula == values ? "" : ": " + values));
+        if (reporter.callerOfStd(expr.range))
+          d.help("give it other numbers, so that `" + left + " / " + right +
+                 "` comes out even");
+        else
+          d.help("`" + left + " // " + right + "` rounds down; `float(" + left +
+                 ") / " + right + "` is a float");
         return SymbolicValue();
       }
       result = *quotient;

@@ -100,8 +100,13 @@ RecipeBuilder::Found RecipeBuilder::find(Form &form, StringRef name,
   for (auto [i, arg] : llvm::enumerate(form.args)) {
     if (arg.name == name || (arg.name.empty() && index == position)) {
       form.used[i] = true;
-      if (found.expr)
-        e.diags.error(121, arg.value->range, "`" + name + "` is set twice");
+      if (found.expr) {
+        Diagnostic &d =
+            e.diags.error(121, arg.value->range, "`" + name + "` is set twice");
+        if (arg.name.empty())
+          d.help("a value without a name stands for `" + name +
+                 "` here: write the name of what it is to set");
+      }
       found = {arg.value, arg.value->range};
     }
     index += arg.name.empty();
@@ -127,7 +132,9 @@ void RecipeBuilder::finish(Form &form, StringRef what) {
     StringRef habit = entryHabit(arg.name);
     bool isOwn =
         form.path == "train" || form.path == "generate" || form.path == "data";
-    if (isOwn && !habit.empty())
+    if (!isOwn)
+      habit = argumentHabit(arg.name, form.known);
+    if (!habit.empty())
       d.help(habit);
     else
       e.suggest(d, arg.name, form.known);

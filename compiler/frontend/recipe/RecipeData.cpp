@@ -350,9 +350,11 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
         if (ordered)
           info.alphabet = *ordered;
         else
-          e.diags.error(808, alphabet.range,
-                        "this is no alphabet: " +
-                            llvm::toString(ordered.takeError()));
+          e.diags
+              .error(808, alphabet.range,
+                     "this is no alphabet: " +
+                         llvm::toString(ordered.takeError()))
+              .help("`chars(from = data)` takes the characters of the data");
       } else {
         wrong(alphabet, "chars", "a string of its characters", v);
       }

@@ -7,7 +7,8 @@
 
 #include "compiler/frontend/syntax/Habits.h"
 
-#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace tfm;
 using llvm::StringRef;
@@ -183,6 +184,16 @@ static const Habit entries[] = {
     {"split val_split test_split test_size", "it is called `validation`"},
 };
 
+/// Of optimizers and schedules.
+static const Habit arguments[] = {
+    {"learning_rate", "it is called `lr`"},
+    {"beta1 beta2 beta_1 beta_2 b1 b2", "write `betas = (0.9, 0.999)`"},
+    {"epsilon", "it is called `eps`"},
+    {"wd l2", "it is called `weight_decay`"},
+    {"warmup_steps warmup_iters", "it is called `warmup`"},
+    {"min_lr final_lr eta_min", "it is called `final`"},
+};
+
 static StringRef helpIn(llvm::ArrayRef<Habit> table, StringRef word) {
   for (const Habit &habit : table) {
     StringRef words = habit.words;
@@ -201,5 +212,12 @@ StringRef tfm::statementHabit(StringRef word) {
 }
 
 StringRef tfm::entryHabit(StringRef name) { return helpIn(entries, name); }
+
+StringRef tfm::argumentHabit(StringRef name, llvm::ArrayRef<std::string> known) {
+  StringRef help = helpIn(arguments, name);
+  StringRef meant = help.split('`').second.take_while(
+      [](char c) { return c == '_' || llvm::isAlpha(c); });
+  return llvm::is_contained(known, meant) ? help : "";
+}
 
 StringRef tfm::nameHabit(StringRef name) { return helpIn(names, name); }

@@ -13,7 +13,10 @@
 #ifndef TFM_FRONTEND_SYNTAX_HABITS_H
 #define TFM_FRONTEND_SYNTAX_HABITS_H
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
+
+#include <string>
 
 namespace tfm {
 
@@ -26,6 +29,10 @@ llvm::StringRef nameHabit(llvm::StringRef name);
 
 /// What stands for an entry `name` of a recipe's block, or empty.
 llvm::StringRef entryHabit(llvm::StringRef name);
+/// What to write instead of an entry of an optimizer or a schedule, one of
+/// those that are `known`.
+llvm::StringRef argumentHabit(llvm::StringRef name,
+                              llvm::ArrayRef<std::string> known);
 
 } // namespace tfm
 

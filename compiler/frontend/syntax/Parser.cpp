@@ -68,6 +68,9 @@ Diagnostic &Parser::unexpected(const Twine &expected) {
     d.help(statementHabit("for"));
   else if (tok().is("|"))
     d.help("write `or`");
+  else if (at && list.tokens[at - 1].isName("repeat"))
+    d.help("how often it is repeated stands in parentheses: `repeat(layers) "
+           "Block(width)`");
   return d;
 }
 
