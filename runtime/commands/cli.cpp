@@ -143,15 +143,17 @@ void addSharing(CLI::App *command, ProcessesOptions &options) {
       ->check(usage::positive());
 }
 
-void addWeights(CLI::App *command, CommonOptions &options) {
-  command
-      ->add_option("--weights", options.weights,
-                   "a safetensors or .gguf file, a run directory, or a Hugging "
-                   "Face folder")
-      ->required()
-      ->check(usage::path());
+CLI::Option *addWeights(CLI::App *command, CommonOptions &options) {
+  CLI::Option *weights =
+      command
+          ->add_option("--weights", options.weights,
+                       "a safetensors or .gguf file, a run directory, or a "
+                       "Hugging Face folder")
+          ->required()
+          ->check(usage::path());
   command->add_flag("--partial", options.partial,
                     "leave out what the model has not, such as another head");
+  return weights;
 }
 
 void addTokenizer(CLI::App *command, CommonOptions &options) {
@@ -424,7 +426,19 @@ void declare(CLI::App &app, Commands &commands) {
 
   CLI::App *exportation =
       app.add_subcommand("export", "write the weights alone");
-  addWeights(exportation, commands.exportation);
+  CLI::Option *exported =
+      addWeights(exportation, commands.exportation)->required(false);
+  exportation
+      ->add_option("--seed", commands.exportation.seed,
+                   "instead of --weights: those that `train` begins with, "
+                   "drawn from this seed")
+      ->check(usage::wholeNumber(0, maxSeed))
+      ->excludes(exported)
+      ->excludes(exportation->get_option("--partial"));
+  exportation->callback([&commands] {
+    if (commands.exportation.weights.empty() && !commands.exportation.seed)
+      throw CLI::RequiredError("--weights");
+  });
   exportation
       ->add_option(
           "-o,--out", commands.exportation.out,

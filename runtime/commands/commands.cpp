@@ -28,6 +28,7 @@
 #include "runtime/quantise.h"
 #include "runtime/tokenizer/find_tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
+#include "runtime/training/initialise.h"
 
 #include <algorithm>
 #include <bit>
@@ -775,7 +776,9 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   if (isGguf(out))
     throw InputError(out + ": what is written is no .gguf file, but a "
                            "safetensors one: name it .safetensors");
-  {
+  if (command.seed) {
+    initialise(model, *command.seed);
+  } else {
     WeightFiles weights(command.weights, familyOf(descriptor));
     weights.requireNoneIs(out);
     Unmatched unmatched;

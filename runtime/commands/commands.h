@@ -123,6 +123,7 @@ void showData(const tfm_model &model, const DataCommand &command);
 
 struct ExportCommand : CommonOptions {
   std::string out;
+  std::optional<uint64_t> seed; ///< of the initial weights, instead of a file
   StoredType dtype = StoredType::F32;
 };
 void exportWeights(const tfm_model &model, const ExportCommand &command);

@@ -481,8 +481,8 @@ void requireOwnLogits(Model &model, std::span<const int32_t> text) {
       parseRecipe(recipe ? recipe : "").generate.wholeSequence;
   throw InputError(fmt::format(
       "a text of {0} tokens has no logits of its own: this model looks at all "
-      "{1} positions at once{2}; begin with at least {1} tokens, or build it "
-      "for a shorter context",
+      "{1} positions at once{2}; begin with more tokens ({1} are enough), or "
+      "build it for a shorter context",
       text.size(), length, obstacle.empty() ? "" : " (" + obstacle + ")"));
 }
 

@@ -208,6 +208,9 @@ class Words(unittest.TestCase):
         self.assert_says("tfmc check: did not expect --flops\n`--flops` is an option of `report`.\n"
                          "Run `tfmc check --help` for more information.\n",
                          "check", GPT2, "--flops")
+        self.assert_says("tfmc check: did not expect = 64\nNo blanks stand around `=`: NAME=VALUE is one word.\n"
+                         "Run `tfmc check --help` for more information.\n",
+                         "check", GPT2, "-D", "width", "=", "64")
 
     def test_an_argument_that_is_missing(self):
         self.assert_says("tfmc check: FILE is required\nRun `tfmc check --help` for more "

@@ -380,6 +380,21 @@ class Addition(WholeRun, unittest.TestCase):
                    for weights in (exported, self.run_folder)]
         self.assertEqual(answers[0], answers[1])
 
+    def test_export_writes_the_weights_that_training_begins_with(self):
+        initial = self.path("initial.safetensors")
+        result = run(self.model, "export", "--seed", "5", "-o", initial)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for out, begin in ("drawn", []), ("given", ["--init", initial]):
+            result = run(self.model, "train", "--seed", "5", "--steps", "2", "--out", self.path(out), *begin)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        drawn, given = ((self.path(out) / "model.safetensors").read_bytes() for out in ("drawn", "given"))
+        self.assertEqual(drawn, given)
+        self.assertEqual(tfmc("report", self.source, "--against", initial).returncode, 0)
+        for weights in ([], ["--seed", "5", "--weights", self.run_folder]):
+            result = run(self.model, "export", *weights, "-o", self.path("none.safetensors"))
+            self.assertEqual(result.returncode, USAGE)
+            self.assertIn("--weights", result.stderr)
+
     def test_wrong_usage(self):
         for arguments in (["frobnicate"], ["train", "--steps", "-3"], ["generate"],
                           ["train", "--frobnicate"], ["generate", "--weights"]):
