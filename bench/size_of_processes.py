@@ -30,7 +30,9 @@ EDITS = {
         (r"std::unique_ptr<Processes> &processes\) {", "const Processes *) {\n  constexpr Processes *processes = nullptr;"),
         (r"endWithError\(Processes \*processes,(.*?) {\n",
          r"endWithError(Processes *,\1 {\n  constexpr Processes *processes = nullptr;\n"),
-        (r"processes\.get\(\)", "nullptr")],
+        (r"processes\.get\(\)", "nullptr"), (r"  \} catch \(const NotJoined.*?(?=  \} catch)", ""),
+        (r"endBySignal", "SIG_DFL")],
+    "commands/generate.cpp": [(r"endBySignal", "SIG_DFL")],
     "commands/crash.cpp": [(r" *dismissWitness\(.*?\);\n", "")],
     "training/trainer.h": [
         (r"Processes \*processes = nullptr;", NOBODY),

@@ -11,6 +11,7 @@
 
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checksum.h"
+#include "runtime/progress.h"
 
 #include <array>
 #include <charconv>
@@ -19,7 +20,6 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fmt/format.h>
-#include <fstream>
 #include <unistd.h>
 
 namespace tfm {
@@ -57,17 +57,16 @@ std::string startedBy(const Launch &launch) {
 /// Whether a library has all that its header tells of. The system's loader
 /// crashes on one that was cut short.
 bool isWhole(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  Elf64_Ehdr header{};
-  file.read(reinterpret_cast<char *>(&header), sizeof header);
-  // The loader itself says what is no library.
-  if (!file || path.find('/') == std::string::npos ||
-      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+  // The loader itself says what is not there, or no library.
+  if (path.find('/') == std::string::npos || !fileExists(path))
     return true;
-  file.seekg(0, std::ios::end);
+  std::string bytes = readFile(path, "the library");
+  Elf64_Ehdr header{};
+  bytes.copy(reinterpret_cast<char *>(&header), sizeof header);
   // What is told last lies last.
-  return header.e_shoff + uint64_t{header.e_shentsize} * header.e_shnum <=
-         static_cast<uint64_t>(file.tellg());
+  return !bytes.starts_with(ELFMAG) ||
+         header.e_shoff + uint64_t{header.e_shentsize} * header.e_shnum <=
+             bytes.size();
 }
 
 /// Open MPI hears of the other tasks of srun by PMIx, unless it was built for
@@ -219,10 +218,18 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
   }
 }
 
-void endLaunch() {
+int endLaunch(const std::string &message) {
+  // Often none of them can: once told it is enough.
+  std::optional<Launch> launch = findLaunch(environmentVariable);
+  if (launch && launch->rank != "0")
+    sleep(1);
+  say("error: " + message + "\n");
+  dismissWitness(/*endsAll=*/true);
+  usleep(200'000); // MPICH's launcher drops what it has not read by then
   // PMI's own words, of which MPICH's library has no call before MPI_Init.
   if (auto pmi = static_cast<int>(numberIn(std::getenv("PMI_FD"))); pmi > 0)
     dprintf(pmi, "cmd=abort exitcode=1\n");
+  return 1;
 }
 
 void requireSameProgram(Processes &processes, std::string_view command) {

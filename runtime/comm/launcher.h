@@ -60,9 +60,9 @@ struct ProcessesOptions {
 /// Throws NotJoined where the library is missing or not of this launcher.
 std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options);
 
-/// Has the launcher end all processes, for one that could not join them.
-/// MPICH's would wait for ever.
-void endLaunch();
+/// Tells why this process could not join the others, and has the launcher end
+/// them, as MPICH's would wait for ever. Returns the exit status.
+int endLaunch(const std::string &message);
 
 /// Throws AgreedError where not all processes run the same executable, or
 /// another command of it.

@@ -597,15 +597,7 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
       say("error: " + printable(error.what()) + "\n");
     return leave(1);
   } catch (const NotJoined &error) {
-    // As above: often all of them cannot.
-    if (std::optional<Launch> launch = findLaunch(environmentVariable);
-        launch && launch->rank != "0")
-      sleep(1);
-    say("error: " + printable(error.what()) + "\n");
-    dismissWitness(/*endsAll=*/true);
-    usleep(200'000);
-    endLaunch();
-    return 1;
+    return endLaunch(printable(error.what()));
   } catch (const InputError &error) {
     return endWithError(processes.get(), printable(error.what()));
   } catch (const Interrupted &error) {
