@@ -312,7 +312,8 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
   addNumber(command, keyOption("generate.typical_p"), generate.typicalP);
   constexpr KeyOption penalty = keyOption("generate.repeat_penalty");
   command->add_option(penalty.option, generate.repeatPenalty, penalty.help)
-      ->check(usage::positive());
+      ->check(usage::number(penalty.range.least, true, usage::unbounded,
+                            "0.001 or more"));
   command
       ->add_option("--logit-bias", generate.logitBias,
                    "TOKEN=BIAS: adds to the logit of a token, given by its id "

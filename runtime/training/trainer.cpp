@@ -69,7 +69,8 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
   tokens.resize(size);
   targets.resize(size);
   losses.resize(static_cast<size_t>(microCount) + 1);
-  pendingLosses.reserve(losses.size());
+  for (Launched &update : launched)
+    update.losses.reserve(losses.size());
   allLosses.resize(losses.size() * static_cast<size_t>(count));
   Model::requireFilled(trainFunction, {"tokens", "targets", "count", "rng"});
   const tfm_buffer &input = Model::input(trainFunction, "tokens");
@@ -197,17 +198,17 @@ void Trainer::endLeaf(int64_t leaf) {
   model.keepAsWaitingSum(place);
 }
 
-std::array<float, 4> Trainer::hyper(double lr) const {
+std::array<float, 4> Trainer::hyper(int64_t step, double lr) const {
   const TrainSpec &train = recipe.train;
-  auto t = static_cast<double>(position.step + 1);
+  auto t = static_cast<double>(step + 1);
   return {static_cast<float>(lr),
           static_cast<float>(1 - std::pow(train.optimizer.beta1, t)),
           static_cast<float>(1 - std::pow(train.optimizer.beta2, t)),
           static_cast<float>(train.clip)};
 }
 
-float Trainer::updateShared(double lr) {
-  float norm = shared->run(hyper(lr));
+float Trainer::updateShared(int64_t step, double lr) {
+  float norm = shared->run(hyper(step, lr));
   SharedUpdate::Times times = shared->takeTimes();
   if (profile) {
     profile->note("sums of gradients", times.began, times.summed,
@@ -219,9 +220,9 @@ float Trainer::updateShared(double lr) {
   return norm;
 }
 
-double Trainer::sumLosses() {
-  for (size_t i = 0; i < pendingLosses.size(); ++i)
-    losses[i] = pendingLosses[i].value();
+double Trainer::sumLosses(Launched &update) {
+  for (size_t i = 0; i < update.losses.size(); ++i)
+    losses[i] = update.losses[i].value();
   losses.back() = interrupt && interrupt->load() ? 1 : 0;
   if (options.processes)
     options.processes->gather<float>(losses, allLosses);
@@ -256,27 +257,49 @@ void Trainer::requireSameBeginning() {
 }
 
 double Trainer::step() {
-  double loss = beginStep();
+  double loss = beginStep(/*goesOn=*/false);
   awaitParameters();
   return loss;
 }
 
-double Trainer::beginStep() {
+double Trainer::beginStep(bool goesOn) {
+  launchedSteps = std::max(launchedSteps, position.step);
+  if (launchedSteps == position.step)
+    launch();
+  if (goesOn && runsAhead())
+    launch();
+  return collect();
+}
+
+bool Trainer::runsAhead() const {
+  // What computes aside has the next update to do while loss and norm come back
+  // and are looked at, unless something is done between the two.
   const TrainSpec &train = recipe.train;
+  int64_t after = position.step + 1;
+  return !model.device().isHostMemory() && !shared && !options.processes &&
+         !profile && after < position.steps && !interrupt->load() &&
+         !due(train.validate, after) && !due(train.sample.interval, after) &&
+         !due(train.checkpoint, after);
+}
+
+void Trainer::launch() {
+  const TrainSpec &train = recipe.train;
+  const int64_t step = launchedSteps++;
+  Launched &update = launched[static_cast<size_t>(step % 2)];
   if (profile)
-    profile->beginStep(position.step + 1);
+    profile->beginStep(step + 1);
   size_t microSize = tokens.size() / static_cast<size_t>(microCount);
   // All micro-batches first: each one's loss is its share of a mean over the
   // targets of all of them.
-  if (filled != position.step)
-    fill(position.step);
-  double lr =
-      learningRate(train.schedule, position.lr, position.step, position.steps);
+  if (filled != step)
+    fill(step);
+  double lr = learningRate(train.schedule, position.lr, step, position.steps);
+  update.lr = lr;
   int64_t all = counted;
   if (options.processes)
     all = ignored ? options.processes->sum(counted)
                   : counted * options.processes->count();
-  pendingLosses.clear();
+  update.losses.clear();
   for (int64_t micro = 0; micro < microCount; ++micro) {
     if (train.accumulate > 1 && micro % leafMicros == 0)
       model.zeroGradients();
@@ -293,7 +316,7 @@ double Trainer::beginStep() {
       PendingWrite<int32_t> random = model.write<int32_t>(*buffers.random);
       random.values()[0] = static_cast<int32_t>(position.seed);
       random.values()[1] = static_cast<int32_t>(position.seed >> 32);
-      random.values()[2] = static_cast<int32_t>(position.step);
+      random.values()[2] = static_cast<int32_t>(step);
       random.values()[3] = static_cast<int32_t>(firstMicro + micro);
     }
     bool isLast = micro + 1 == microCount;
@@ -303,35 +326,43 @@ double Trainer::beginStep() {
       call(trainFunction);
       shared->end();
     } else if (isLast) {
-      std::ranges::copy(hyper(lr),
+      std::ranges::copy(hyper(step, lr),
                         model.write<float>(*buffers.hyper).values().begin());
       callBoth();
     } else {
       call(trainFunction);
     }
-    pendingLosses.emplace_back(model.read<float>(*buffers.loss));
+    update.losses.emplace_back(model.read<float>(*buffers.loss));
     if ((micro + 1) % leafMicros == 0)
       endLeaf(micro / leafMicros);
   }
 
-  float sharedNorm = shared ? updateShared(lr) : 0.0f;
-  PendingValue<float> norm(!shared && buffers.norm
-                               ? model.read<float>(*buffers.norm)
-                               : PendingRead<float>(std::span(&sharedNorm, 1)));
+  update.sharedNorm = shared ? updateShared(step, lr) : 0.0f;
+  update.norm.emplace(
+      !shared && buffers.norm
+          ? model.read<float>(*buffers.norm)
+          : PendingRead<float>(std::span(&update.sharedNorm, 1)));
   // While a device computes all of that.
-  if (position.step + 1 < position.steps)
-    fill(position.step + 1);
-  double loss = sumLosses();
+  if (step + 1 < position.steps)
+    fill(step + 1);
+}
+
+double Trainer::collect() {
+  const TrainSpec &train = recipe.train;
+  Launched &update = launched[static_cast<size_t>(position.step % 2)];
+  double loss = sumLosses(update);
   if (!std::isfinite(loss))
     failDiverged(fmt::format("the loss is {} at step {}", std::abs(loss),
                              position.step + 1));
-  float gradientNorm = norm.value();
+  float gradientNorm = update.norm->value();
   if (!std::isfinite(gradientNorm))
     failDiverged(fmt::format("the gradient is not finite at step {}",
                              position.step + 1));
   ++position.step;
-  position.tokens += train.accumulate * static_cast<int64_t>(microSize);
-  logStep(loss, lr, gradientNorm);
+  position.tokens += train.accumulate * static_cast<int64_t>(
+                                            tokens.size() /
+                                            static_cast<size_t>(microCount));
+  logStep(loss, update.lr, gradientNorm);
   if (profile && profile->endStep())
     endProfile();
   return loss;
@@ -378,13 +409,13 @@ void Trainer::logStep(double loss, double lr, float gradientNorm) {
   log.line({line, static_cast<size_t>(end - line)});
 }
 
-bool Trainer::due(const Interval &interval) const {
+bool Trainer::due(const Interval &interval, int64_t step) const {
   if (interval.every <= 0)
     return false;
   if (interval.unit != "epochs")
-    return position.step % interval.every == 0;
-  return order->epochsAfter(position.step) / interval.every >
-         order->epochsAfter(position.step - 1) / interval.every;
+    return step % interval.every == 0;
+  return order->epochsAfter(step) / interval.every >
+         order->epochsAfter(step - 1) / interval.every;
 }
 
 void Trainer::checkValidation() {
@@ -714,14 +745,16 @@ void Trainer::trainOn(TrainResult &result) {
   auto stops = [&] {
     return options.processes ? isInterrupted : interrupt->load();
   };
-  while (position.step < position.steps && !stops()) {
-    result.loss = beginStep();
+  while (position.step < launchedSteps ||
+         (position.step < position.steps && !stops())) {
+    result.loss = beginStep(/*goesOn=*/true);
     if (position.step == first + 1)
       result.firstStepSeconds = progress->seconds();
     progress->step(position.step, result.loss);
     bool isLast = position.step == position.steps;
-    bool validates = due(train.validate), samples = due(train.sample.interval),
-         saves = isLast || due(train.checkpoint);
+    bool validates = due(train.validate, position.step),
+         samples = due(train.sample.interval, position.step),
+         saves = isLast || due(train.checkpoint, position.step);
     if (validates || samples || saves || stops())
       awaitParameters();
     if (validates && !validate(result)) {

@@ -100,8 +100,15 @@ private:
   /// What there is of a run that fails, for the end of its message.
   std::string whatIsLeft() const;
   /// An update, behind which parameters of other processes may still be on
-  /// their way (`SharedUpdate::awaitParameters`).
-  double beginStep();
+  /// their way (`SharedUpdate::awaitParameters`). Where training `goesOn` the
+  /// next update may be asked for, too.
+  double beginStep(bool goesOn);
+  /// Asks for the next update.
+  void launch();
+  /// Waits for what the update gave that was asked for first.
+  double collect();
+  /// Whether the next update may be asked for before this one is over.
+  bool runsAhead() const;
   /// Waits for them; all processes do where one does.
   void awaitParameters() {
     if (shared)
@@ -122,20 +129,22 @@ private:
   /// can be added to; `leaf` counts those of this process.
   void endLeaf(int64_t leaf);
   /// What `update` takes, at a learning rate.
-  std::array<float, 4> hyper(double lr) const;
+  std::array<float, 4> hyper(int64_t step, double lr) const;
   /// The update that processes share, or of sums as a tree; returns the
   /// gradients' norm.
-  float updateShared(double lr);
+  float updateShared(int64_t step, double lr);
+  struct Launched;
   /// The sum of the losses of all micro-batches. Also learns whether a process
   /// is to stop.
-  double sumLosses();
+  double sumLosses(Launched &update);
   /// Throws AgreedError where the processes have not the same data or weights.
   /// Whether all processes begin with the same data, options and weights.
   void requireSameBeginning();
   /// Writes what was recorded, and records no more.
   void endProfile();
   void logStep(double loss, double lr, float gradientNorm);
-  bool due(const Interval &interval) const;
+  /// After so many updates.
+  bool due(const Interval &interval, int64_t step) const;
   /// False where the run that is resumed has come to its end already; says
   /// where training goes on.
   bool resumeWhere(TrainResult &result);
@@ -202,9 +211,17 @@ private:
   std::vector<int32_t> tokens;
   std::vector<int32_t> targets;
   int64_t counted = 0, filled = -1;
-  /// Of these, as they come.
-  std::vector<PendingValue<float>> pendingLosses;
-  /// Of these, and 1 where this process is to stop; then those of all.
+  /// An update that was asked for.
+  struct Launched {
+    double lr = 0;
+    std::vector<PendingValue<float>> losses; ///< of micro-batches, as they come
+    std::optional<PendingValue<float>> norm;
+    float sharedNorm = 0;
+  };
+  /// By the last bit of their steps; and how many were asked for.
+  std::array<Launched, 2> launched;
+  int64_t launchedSteps = 0;
+  /// Of an update, and 1 where this process is to stop; then those of all.
   std::vector<float> losses;
   std::vector<float> allLosses;
   /// Whether this process is to stop, and whether one of all is.

@@ -8,6 +8,7 @@
 #include "tests/unit/runtime/Outcome.h"
 
 #include "runtime/data/dataset.h"
+#include "runtime/files/atomic_file.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/generation/generator.h"
 #include "runtime/model.h"
@@ -15,6 +16,8 @@
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/training/evaluator.h"
 #include "runtime/training/trainer.h"
+
+#include <sstream>
 
 namespace tfm::test {
 
@@ -57,6 +60,10 @@ Outcome outcomeOn(const tfm_model &descriptor, Device &device,
     options.out = folder;
     options.quiet = true;
     Trainer(model, recipe, *data, *tokenizer, options).run(noInterrupt);
+    std::istringstream lines(readFile(folder + "/log.jsonl", "the log"));
+    for (std::string line; std::getline(lines, line);)
+      if (line.find("grad_norm") != std::string::npos)
+        outcome.steps += line + "\n";
   }
   Model model(descriptor, device);
   TrainOptions options;

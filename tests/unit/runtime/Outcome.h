@@ -17,6 +17,7 @@
 namespace tfm::test {
 
 struct Outcome {
+  std::string steps; ///< of the first run, as its log has them
   std::vector<float> parameters;
   std::vector<double> losses;
   double validation = 0;
