@@ -126,7 +126,41 @@ private:
     for (Value operand : op->getOperands())
       if (groupOfValue(throughViews(operand)) == k)
         replaces &= onlyReaderIs(throughViews(operand), op);
-    return replaces || !feedsReduction(op->getResult(0), k, 0);
+    if (replaces)
+      return true;
+    Value value = op->getResult(0);
+    if (isCheapOfStored(op, k) &&
+        !leadsTo(value, k, [](Operation *user) { return !isCheap(user); }))
+      return false;
+    return !leadsTo(value, k, [](Operation *user) {
+      return reducedAxis(user).has_value();
+    });
+  }
+
+  static bool isCheap(Operation *op) {
+    return op->hasTrait<OpTrait::Elementwise>() &&
+           op->hasTrait<CheapToRebuild>();
+  }
+
+  /// Whether `op` is a cheap function of nothing but results of kernel `k` that
+  /// are stored for other kernels anyway. Those that want it compute it again.
+  bool isCheapOfStored(Operation *op, int k) const {
+    return isCheap(op) && llvm::all_of(op->getOperands(), [&](Value operand) {
+             Value from = throughViews(operand);
+             if (isSplat(viewBase(from, materialised)))
+               return true;
+             return groupOfValue(from) == k && isReadElsewhere(from, k);
+           });
+  }
+
+  /// Whether another kernel than `k` is known to read `value`.
+  bool isReadElsewhere(Value value, int k) const {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      if (passesOn(user))
+        return isReadElsewhere(user->getResult(0), k);
+      auto group = result.groupOf.find(user);
+      return group != result.groupOf.end() && group->second != k;
+    });
   }
 
   /// Whether the elements of what `op` gives are those that it takes.
@@ -148,13 +182,15 @@ private:
     });
   }
 
-  /// Whether ops that could join kernel `k` lead from `value` to a reduction.
-  bool feedsReduction(Value value, int k, int depth) const {
+  /// Whether ops that could join kernel `k` lead from `value` to one that is
+  /// `wanted`.
+  bool leadsTo(Value value, int k, function_ref<bool(Operation *)> wanted,
+               int depth = 0) const {
     constexpr int kFar = 8;
     for (Operation *user : value.getUsers()) {
       if (user->getBlock() != &block)
         continue;
-      if (reducedAxis(user))
+      if (wanted(user))
         return true;
       if (depth == kFar || !(user->hasTrait<OpTrait::Elementwise>() ||
                              isa<ReshapeOp, DropoutOp>(user)))
@@ -167,7 +203,7 @@ private:
                isa<GetParamOp, ConstantOp>(def) ||
                (result.groupOf.contains(def) && groupOfValue(base) <= k);
       });
-      if (reachable && feedsReduction(user->getResult(0), k, depth + 1))
+      if (reachable && leadsTo(user->getResult(0), k, wanted, depth + 1))
         return true;
     }
     return false;

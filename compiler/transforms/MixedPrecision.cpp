@@ -74,6 +74,10 @@ public:
         f32(Float32Type::get(context)), hasCopies(hasCopies) {}
 
   void run(func::FuncOp function) {
+    function.walk([&](Operation *op) {
+      if (isa<CrossEntropyOp, CrossEntropyBackwardOp>(op))
+        narrowUnderLogits(op->getOperand(0));
+    });
     narrowOps(function, [](Operation *) { return true; });
     SmallVector<RepeatOp> repeats;
     function.walk([&](RepeatOp repeat) { repeats.push_back(repeat); });
@@ -102,6 +106,30 @@ private:
       for (Value result : stored.results)
         narrowResult(result);
     }
+  }
+
+  /// Logits may be what a function gives of the last product, times a number (a
+  /// soft cap, as Gemma 2 has). Its derivative is made of that: all read it as
+  /// it is stored, in bf16, so that nothing as large is kept in f32.
+  void narrowUnderLogits(Value logits) {
+    Value value = logits;
+    for (Operation *op = value.getDefiningOp(); op;
+         op = value.getDefiningOp()) {
+      if (isa<MulOp, DivOp>(op) && isSplat(op->getOperand(1)))
+        value = op->getOperand(0);
+      else if (isa<MulOp>(op) && isSplat(op->getOperand(0)))
+        value = op->getOperand(1);
+      else
+        break;
+    }
+    if (!value.getDefiningOp<ScalarFunctionOpInterface>() ||
+        tensorType(value).getElementType() != f32 || narrowed.contains(value))
+      return;
+    RankedTensorType wide = tensorType(value);
+    Value stored = narrow(value);
+    b.setInsertionPointAfterValue(stored);
+    Value read = CastOp::create(b, value.getLoc(), wide, stored);
+    value.replaceAllUsesExcept(read, stored.getDefiningOp());
   }
 
   RankedTensorType narrowType(Value value) const {
