@@ -7,6 +7,8 @@
 
 #include "runtime/device/memory.h"
 
+#include "runtime/device/control_groups.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <fstream>
@@ -17,42 +19,19 @@
 
 namespace tfm {
 
-/// The lowest limit of a control group and those around it; a file that is not
-/// there, or says "max", limits nothing. In a container its own group is often
-/// all that can be seen, at the root.
-static uint64_t limitOfGroup(const std::string &mount, std::string group,
-                             const char *file) {
-  uint64_t lowest = std::numeric_limits<uint64_t>::max();
-  while (true) {
-    uint64_t limit = 0;
-    if (std::ifstream(mount + group + "/" + file) >> limit && limit > 0)
-      lowest = std::min(lowest, limit);
-    if (group.empty())
-      return lowest;
-    size_t last = group.rfind('/');
-    group.erase(last == std::string::npos ? 0 : last);
-  }
-}
-
-/// The lowest limit of the control groups of a process. `groups` has a line for
-/// each hierarchy: `0::/path` in version 2, `4:memory:/path` in version 1.
+/// The lowest limit of the control groups of a process. A file that is not
+/// there, or says "max", limits nothing.
 static uint64_t limitOfGroups(const std::string &groups,
                               const std::string &mount) {
   uint64_t lowest = std::numeric_limits<uint64_t>::max();
-  std::ifstream lines(groups);
-  for (std::string line; std::getline(lines, line);) {
-    size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos)
-      continue;
-    std::string path = line.substr(second + 1);
-    std::string controllers =
-        "," + line.substr(first + 1, second - first - 1) + ",";
-    if (controllers == ",,")
-      lowest = std::min(lowest, limitOfGroup(mount, path, "memory.max"));
-    else if (controllers.find(",memory,") != std::string::npos)
-      lowest = std::min(lowest, limitOfGroup(mount + "/memory", path,
-                                             "memory.limit_in_bytes"));
-  }
+  forEachControlGroup(
+      groups, mount, "memory", [&](const std::string &folder, int version) {
+        const char *file =
+            version == 2 ? "/memory.max" : "/memory.limit_in_bytes";
+        uint64_t limit = 0;
+        if (std::ifstream(folder + file) >> limit && limit > 0)
+          lowest = std::min(lowest, limit);
+      });
   return lowest;
 }
 

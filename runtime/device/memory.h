@@ -8,18 +8,18 @@
 #ifndef TFM_RUNTIME_DEVICE_MEMORY_H
 #define TFM_RUNTIME_DEVICE_MEMORY_H
 
+#include "runtime/device/control_groups.h"
 #include <cstdint>
 #include <string>
 
 namespace tfm {
 
 /// The bytes of memory that this process can have at most: those of the machine
-/// and its swap, or fewer where `ulimit -v` or a container says so. `groups` is
-/// a file that names the control groups of this process, `mount` where their
-/// limits are (Linux's, of version 1 and 2). What needs more cannot work, and
-/// is told so before the system ends the process for it.
-uint64_t memoryLimit(const std::string &groups = "/proc/self/cgroup",
-                     const std::string &mount = "/sys/fs/cgroup");
+/// and its swap, or fewer where `ulimit -v` or a container says so
+/// (`forEachControlGroup`). What needs more cannot work, and is told so before
+/// the system ends the process for it.
+uint64_t memoryLimit(const std::string &groups = ownControlGroups,
+                     const std::string &mount = controlGroupMount);
 
 /// `474.7 MiB`, for messages; exact bytes below 1 KiB.
 std::string byteText(uint64_t bytes);

@@ -36,15 +36,25 @@ void Bell::sleepWhile(uint32_t seen) {
   syscall(SYS_futex, &rings, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
 }
 
-int availableProcessors(const char *quota) {
+int availableProcessors(const std::string &groups, const std::string &mount) {
   cpu_set_t set;
   auto count = sched_getaffinity(0, sizeof set, &set) == 0
                    ? static_cast<long>(CPU_COUNT(&set))
                    : static_cast<long>(std::thread::hardware_concurrency());
   // Threads that wait for each other must all run: half a processor is none.
-  long time = 0, period = 0;
-  if (std::ifstream(quota) >> time >> period; time > 0 && period > 0)
-    count = std::min(count, time / period);
+  // Microseconds; a time of "max", or -1, limits nothing.
+  forEachControlGroup(
+      groups, mount, "cpu", [&](const std::string &folder, int version) {
+        long time = 0, period = 0;
+        if (version == 2) {
+          std::ifstream(folder + "/cpu.max") >> time >> period;
+        } else {
+          std::ifstream(folder + "/cpu.cfs_quota_us") >> time;
+          std::ifstream(folder + "/cpu.cfs_period_us") >> period;
+        }
+        if (time > 0 && period > 0)
+          count = std::min(count, time / period);
+      });
   return static_cast<int>(std::max(1L, count));
 }
 

@@ -12,17 +12,19 @@
 #include "runtime/tfm_model.h"
 
 #include <algorithm>
+#include "runtime/device/control_groups.h"
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <thread>
 #include <vector>
 
 namespace tfm {
 
 /// The processors that this process may use, at least 1. A container may have
-/// the time of fewer than it sees: `quota` is a file in the form of Linux's
-/// control groups (v2), "MAX PERIOD" in microseconds or "max PERIOD".
-int availableProcessors(const char *quota = "/sys/fs/cgroup/cpu.max");
+/// the time of fewer than it sees (`forEachControlGroup`).
+int availableProcessors(const std::string &groups = ownControlGroups,
+                        const std::string &mount = controlGroupMount);
 
 /// Where threads sleep until another one has made so what they wait for.
 class Bell {

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <new>
@@ -247,12 +248,13 @@ TEST(ThreadPool, GivesEachThreadItsOwnScratch) {
 
 TEST(AvailableProcessors, AreThoseOfTheQuota) {
   test::TemporaryFolder folder;
-  std::string quota = folder / "cpu.max";
-  int all = availableProcessors((folder / "none").c_str());
+  std::string groups = folder / "groups";
+  int all = availableProcessors(folder / "none", folder / ".");
   EXPECT_GE(all, 1);
+  std::ofstream(groups) << "0::/\n";
   auto with = [&](const char *text) {
-    std::ofstream(quota) << text;
-    return availableProcessors(quota.c_str());
+    std::ofstream(folder / "cpu.max") << text;
+    return availableProcessors(groups, folder / ".");
   };
   EXPECT_EQ(with("max 100000\n"), all);
   EXPECT_EQ(with("6400000000 100000\n"), all);
@@ -262,6 +264,21 @@ TEST(AvailableProcessors, AreThoseOfTheQuota) {
   EXPECT_EQ(with("200000 100000\n"), std::min(all, 2));
   EXPECT_EQ(with("-3 0\n"), all);
   EXPECT_EQ(with(""), all);
+}
+
+// Of a group and those around it, the least.
+TEST(AvailableProcessors, AreThoseOfTheQuotaInVersion1) {
+  test::TemporaryFolder folder;
+  std::string groups = folder / "groups";
+  std::ofstream(groups) << "5:memory:/job\n4:cpu,cpuacct:/job/step\n";
+  int all = availableProcessors(folder / "none", folder / ".");
+  std::filesystem::create_directories(folder / "cpu/job/step");
+  std::ofstream(folder / "cpu/job/step/cpu.cfs_quota_us") << "-1\n";
+  std::ofstream(folder / "cpu/job/step/cpu.cfs_period_us") << "100000\n";
+  EXPECT_EQ(availableProcessors(groups, folder / "."), all);
+  std::ofstream(folder / "cpu/job/cpu.cfs_quota_us") << "100000\n";
+  std::ofstream(folder / "cpu/job/cpu.cfs_period_us") << "100000\n";
+  EXPECT_EQ(availableProcessors(groups, folder / "."), 1);
 }
 
 } // namespace
