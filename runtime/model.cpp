@@ -97,14 +97,14 @@ const tfm_function &Model::function(std::string_view name) const {
 
 InputError Model::missing(const tfm_model &model, std::string_view name) {
   Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
-  std::string fix =
-      name == TFM_FORWARD ? "the model has no forward function"
-      : recipe.hasTrain
-          ? "its weights are stored as " + recipe.generate.weights +
-                ", too coarse for training: build it again "
-                "without `generate.weights`"
-          : "it needs a `train` block: add one to " +
-                std::string(model.source) + " and build it again";
+  std::string fix = name == TFM_FORWARD ? "the model has no forward function"
+                    : recipe.hasTrain
+                        ? "its weights are stored as " +
+                              recipe.generate.weights +
+                              ", too coarse for training: build it again "
+                              "without `generate.weights`"
+                        : "it needs a `train` block: add one to " +
+                              std::string(model.source) + " and build it again";
   return InputError("this build of " + std::string(model.name) + " cannot " +
                     std::string(name) + ": " + fix);
 }

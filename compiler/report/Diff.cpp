@@ -176,7 +176,8 @@ static Facts tensorsOf(const ModelReport &report) {
 static Facts valuesOf(const ModelReport &report) {
   FactsOfPaths facts(report);
   for (const ValueReport &value : report.values) {
-    std::string name = (value.path.empty() ? "" : value.path + ".") + value.name;
+    std::string name =
+        (value.path.empty() ? "" : value.path + ".") + value.name;
     // A name may be assigned more than once.
     std::string &text = facts.at(name).text;
     text += (text.empty() ? "" : ", then ") + shapeText(value.shape);

@@ -109,8 +109,11 @@ KernelTarget::variants(llvm::StringRef kind, llvm::StringRef machines) {
       return target.takeError();
     for (const KernelTarget *other : targets) {
       if (other->identity() == (*target)->identity())
-        return llvm::createStringError("the CPU '" + name +
-                                       "' is listed twice");
+        return llvm::createStringError(
+            "the CPU '" + name + "' is listed twice" +
+            (machines.contains("portable")
+                 ? " (`portable` stands for " + known->second.portable + ")"
+                 : ""));
       if (other->triple() != (*target)->triple())
         return llvm::createStringError("one file cannot have code for '" +
                                        other->machine() + "' and '" + name +

@@ -38,7 +38,8 @@ void startWitness(const std::string &name, const std::string &step) {
   const char *script =
       "if read -r line; then [ \"$line\" ] || exit; else echo \"error: $0 has "
       "died without a word, as processes do that the system kills where memory "
-      "is short\" >&2; fi; sleep 0.2; [ \"$1\" ] && scancel --signal=KILL \"$1\"";
+      "is short\" >&2; fi; sleep 0.2; [ \"$1\" ] && scancel --signal=KILL "
+      "\"$1\"";
   const char *words[] = {"sh",         "-c",         script,
                          name.c_str(), step.c_str(), nullptr};
   pid_t shell = 0;

@@ -18,8 +18,8 @@ namespace tfm {
 /// then name any of them: the shell keeps that connection open until it has
 /// named the right one. Where a step of Slurm is named (`JOB.STEP`), whose srun
 /// lets the others wait for one that is gone, the shell ends it as well. Where
-/// there is no shell nobody does. Who is asked to end by a signal, and does, has
-/// not died without a word.
+/// there is no shell nobody does. Who is asked to end by a signal, and does,
+/// has not died without a word.
 void startWitness(const std::string &name, const std::string &step);
 
 /// This process has said itself why it ends, or need not; whether the others

@@ -162,6 +162,9 @@ void requireWithin(const std::vector<FloatTensor> &tensors, StoredType type) {
     PendingRead<float> read = tensor.read();
     std::span<const float> values = read.values();
     size_t at = firstBeyond(values, type);
+    if (type == StoredType::F16 &&
+        firstBeyond(values, StoredType::BF16) < values.size())
+      wider = "f32";
     if (at < values.size())
       throw InputError(fmt::format(
           "the parameter {} has the value {} (element {}), and {} reaches to "

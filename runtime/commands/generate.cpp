@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/chat/chat_template.h"
+#include "runtime/comm/witness.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/prompts.h"
-#include "runtime/comm/witness.h"
 #include "runtime/commands/show_texts.h"
 #include "runtime/device/choose_device.h"
 #include "runtime/error.h"

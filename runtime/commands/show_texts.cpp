@@ -213,8 +213,9 @@ void PlainTexts::end(size_t text, Generated generated) {
       return;
     printText("\n");
     saySummary(*whole, texts.options, texts.context,
-               count > 1 ? fmt::format("text {} of {}: ", turn + 1, texts.size())
-                         : "");
+               count > 1
+                   ? fmt::format("text {} of {}: ", turn + 1, texts.size())
+                   : "");
     TextShow::end(turn++, std::move(*whole));
     awaitTurn();
   }

@@ -52,10 +52,14 @@ UnusableGpu noGpu() {
 CudaDriver::CudaDriver() {
   // Never closed: the driver has threads of its own.
   void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-  if (!handle)
-    throw UnusableGpu("there is no NVIDIA driver here (" +
-                          std::string(dlerror()) + ")",
-                      /*isThere=*/false, "install it");
+  if (!handle) {
+    std::string why = dlerror();
+    bool isThere = why.find("No such file") == std::string::npos;
+    throw UnusableGpu((isThere ? "the NVIDIA driver cannot be loaded ("
+                               : "there is no NVIDIA driver here (") +
+                          why + ")",
+                      isThere, isThere ? "install it again" : "install it");
+  }
 #define TFM_CUDA_NAME(name, arguments) #name "\0"
   if (const char *missing =
           findFunctions(handle, TFM_CUDA_FUNCTIONS(TFM_CUDA_NAME), &call,

@@ -142,8 +142,9 @@ public:
               const std::string &said = "")
       : InputError(why + ": " + (remedy.empty() ? "run" : remedy + ", or run") +
                    " with --device cpu" + said),
-        why(why + said), isThere(isThere) {}
-  std::string why;
+        why(why + (remedy.empty() ? "" : ": " + remedy) + said),
+        isThere(isThere) {}
+  std::string why; ///< and what could be done, but for another device
   bool isThere;
 };
 

@@ -11,8 +11,8 @@
 #include "runtime/device/device.h"
 #include "runtime/tfm_model.h"
 
-#include <algorithm>
 #include "runtime/device/control_groups.h"
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <string>

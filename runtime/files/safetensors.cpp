@@ -313,10 +313,9 @@ static std::string headerText(const std::vector<FloatTensor> &tensors,
   auto add = [&](const std::string &name, std::string_view dtype,
                  const std::vector<int64_t> &shape, size_t count) {
     uint64_t end = position + count * elementBytes(dtype);
-    members.emplace_back(
-        name, ordered_json{{"dtype", dtype},
-                           {"shape", shape},
-                           {"data_offsets", {position, end}}});
+    members.emplace_back(name, ordered_json{{"dtype", dtype},
+                                            {"shape", shape},
+                                            {"data_offsets", {position, end}}});
     position = end;
   };
   for (const FloatTensor &tensor : tensors) {

@@ -338,10 +338,9 @@ void Trainer::launch() {
   }
 
   update.sharedNorm = shared ? updateShared(step, lr) : 0.0f;
-  update.norm.emplace(
-      !shared && buffers.norm
-          ? model.read<float>(*buffers.norm)
-          : PendingRead<float>(std::span(&update.sharedNorm, 1)));
+  update.norm.emplace(!shared && buffers.norm ? model.read<float>(*buffers.norm)
+                                              : PendingRead<float>(std::span(
+                                                    &update.sharedNorm, 1)));
   // While a device computes all of that.
   if (step + 1 < position.steps)
     fill(step + 1);
@@ -359,9 +358,9 @@ double Trainer::collect() {
     failDiverged(fmt::format("the gradient is not finite at step {}",
                              position.step + 1));
   ++position.step;
-  position.tokens += train.accumulate * static_cast<int64_t>(
-                                            tokens.size() /
-                                            static_cast<size_t>(microCount));
+  position.tokens +=
+      train.accumulate *
+      static_cast<int64_t>(tokens.size() / static_cast<size_t>(microCount));
   logStep(loss, update.lr, gradientNorm);
   if (profile && profile->endStep())
     endProfile();
@@ -726,8 +725,11 @@ TrainResult Trainer::run(const std::atomic<bool> &newInterrupt) {
   try {
     trainOn(result);
   } catch (const DeviceError &error) {
-    throw InputError(fmt::format("{} (after step {}){}", error.what(),
-                                 position.step, whatIsLeft()));
+    bool canGoOn = savedAt || !options.resume.empty();
+    throw InputError(fmt::format(
+        "{} (after step {}){}{}", error.what(), position.step, whatIsLeft(),
+        canGoOn ? ""
+                : "; no checkpoint was saved: the same command begins anew"));
   }
   return result;
 }

@@ -118,7 +118,7 @@ class Usage(unittest.TestCase):
                 self.assertEqual(["amx-bf16" in variant["features"] for variant in variants],
                                  ["+amx" in name for name in names])
             # A level stands for processors with such instructions, too.
-            for define, names in (("train.precision=bf16", ["sapphirerapids+amx", "x86-64-v4", "x86-64-v3"]),
+            for define, names in (("train.precision=bf16", ["sapphirerapids+amx", "znver4", "x86-64-v4", "x86-64-v3"]),
                                   ("generate.weights=int8",
                                    ["sapphirerapids+amx", "cascadelake", "x86-64-v4", "x86-64-v3"]),
                                   ("generate.weights=int4", ["cascadelake", "x86-64-v4", "x86-64-v3"])):
@@ -132,6 +132,7 @@ class Usage(unittest.TestCase):
 
     def test_several_processors_that_do_not_go_together(self):
         for cpus, words in (("haswell,haswell", "'haswell' is listed twice"),
+                            ("portable,x86-64-v4", "'x86-64-v4' is listed twice (`portable` stands for x86-64-v4,x86-64-v3)"),
                             ("haswell,pentium9", "unknown CPU 'pentium9'"),
                             ("haswell,", "a CPU without a name"), ("", "a CPU without a name"),
                             ("haswell,cortex-a72", "code for 'haswell' and 'cortex-a72'")):

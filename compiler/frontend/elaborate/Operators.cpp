@@ -218,10 +218,10 @@ SymbolicValue Operators::arithmetic(StringRef op, const SymbolicValue &a,
                                                         : text;
         };
         std::string left = operand(0), right = operand(1);
-        Diagnostic &d = reporter.error(
-            406, expr.range,
-            formula + " is no integer" +
-                (formula == values ? "" : ": " + values));
+        Diagnostic &d =
+            reporter.error(406, expr.range,
+                           formula + " is no integer" +
+                               (formula == values ? "" : ": " + values));
         if (reporter.callerOfStd(expr.range))
           d.help("give it other numbers, so that `" + left + " / " + right +
                  "` comes out even");

@@ -213,7 +213,8 @@ StringRef tfm::statementHabit(StringRef word) {
 
 StringRef tfm::entryHabit(StringRef name) { return helpIn(entries, name); }
 
-StringRef tfm::argumentHabit(StringRef name, llvm::ArrayRef<std::string> known) {
+StringRef tfm::argumentHabit(StringRef name,
+                             llvm::ArrayRef<std::string> known) {
   StringRef help = helpIn(arguments, name);
   StringRef meant = help.split('`').second.take_while(
       [](char c) { return c == '_' || llvm::isAlpha(c); });

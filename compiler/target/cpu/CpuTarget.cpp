@@ -52,6 +52,9 @@ public:
       else if (isLevel)
         names.emplace_back("sapphirerapids+amx");
     }
+    // Their pairs of bf16 are twice as fast as f32, those of others are not.
+    if (numbers.precision.isBF16() && isLevel)
+      names.emplace_back("znver4");
     if ((numbers.weights.isInteger() || numbers.cache.isInteger()) && isLevel)
       names.emplace_back("cascadelake");
     return names;
