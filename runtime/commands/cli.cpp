@@ -451,6 +451,7 @@ void declare(CLI::App &app, Commands &commands) {
           "--dtype",
           [&commands](const std::string &name) {
             commands.exportation.dtype = storedTypes.at(name);
+            commands.exportation.dtypeName = name;
           },
           "the type of the numbers: f32 (default), bf16, f16, or int8 or int4 "
           "for weights")

@@ -752,23 +752,6 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   line("  prompts also in the training part ", match.seen);
 }
 
-/// As recipes and options say it.
-static const char *wordOf(StoredType type) {
-  switch (type) {
-  case StoredType::F32:
-    return "f32";
-  case StoredType::BF16:
-    return "bf16";
-  case StoredType::F16:
-    return "f16";
-  case StoredType::INT8:
-    return "int8";
-  case StoredType::INT4:
-    return "int4";
-  }
-  return "";
-}
-
 void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   CpuDevice device(1);
   Model model(descriptor, device);
@@ -789,7 +772,7 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
     requireAll(command, unmatched);
   }
   const std::string weights = parseRecipe(descriptor.recipe).generate.weights;
-  const std::string written = wordOf(command.dtype);
+  const std::string &written = command.dtypeName;
   tellRequantised(command, written.starts_with("int") ? written : weights);
   // Written as it is kept it is what another build would write.
   if (weights != "f32" && weights != written)

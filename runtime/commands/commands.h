@@ -125,6 +125,7 @@ struct ExportCommand : CommonOptions {
   std::string out;
   std::optional<uint64_t> seed; ///< of the initial weights, instead of a file
   StoredType dtype = StoredType::F32;
+  std::string dtypeName = "f32"; ///< as recipes and options say it
 };
 void exportWeights(const tfm_model &model, const ExportCommand &command);
 
