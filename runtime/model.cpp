@@ -263,19 +263,28 @@ void Model::setValue(const tfm_parameter &parameter, const Elements &source) {
     inParts(*memory, count, 4, [&](size_t first, size_t last) {
       source(first, to.values().subspan(first, last - first));
     });
-  } else if (parameter.dtype == TFM_BF16 && place(parameter).transposed) {
-    OutputRows all = outputRows(parameter);
+  } else if (parameter.dtype == TFM_BF16 && place(parameter).transposed &&
+             !outputRows(parameter).areContiguous()) {
+    // Some rows of a matrix at a time, for all of its outputs.
+    OutputRows rows = outputRows(parameter);
+    size_t width = rows.outputsOfMatrix(), terms = rows.terms();
+    size_t some = std::max<size_t>(1, converted / width);
     PendingWrite<uint16_t> to =
         memory->write<uint16_t>(place(parameter).value, count);
-    setByOutputs(
-        all, source,
-        [&](std::span<const float> values, const OutputRows &rows, size_t first,
-            size_t last, size_t before) {
-          for (size_t output = first; output < last; ++output)
-            for (size_t term = 0; term < rows.terms(); ++term)
-              to.values()[(before + output) * rows.terms() + term] =
-                  toBFloat16(values[rows.begin(output) + term * rows.stride()]);
-        });
+    inParts(*memory, count, width, [&](size_t first, size_t last) {
+      std::vector<float> room(some * width);
+      for (size_t at = first; at < last;) {
+        size_t term = at / width % terms;
+        size_t size =
+            std::min({some, terms - term, (last - at) / width}) * width;
+        std::span<float> values = std::span(room).first(size);
+        source(at, values);
+        size_t matrix = at / width / terms * (width * terms);
+        roundRowsToColumns(values, width, terms,
+                           to.values().subspan(matrix + term));
+        at += size;
+      }
+    });
   } else if (parameter.dtype == TFM_BF16) {
     PendingWrite<uint16_t> to =
         memory->write<uint16_t>(place(parameter).value, count);
@@ -285,7 +294,7 @@ void Model::setValue(const tfm_parameter &parameter, const Elements &source) {
         std::span<float> some =
             std::span(room).first(std::min(converted, last - at));
         source(at, some);
-        std::ranges::transform(some, to.values().begin() + at, toBFloat16);
+        round(some, to.values().subspan(at));
       }
     });
   } else if (parameter.dtype == TFM_I8) {

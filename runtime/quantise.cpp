@@ -144,6 +144,19 @@ OutputRows::OutputRows(std::span<const int64_t> shape, int64_t axis) {
     rows *= static_cast<size_t>(extent);
 }
 
+void round(std::span<const float> values, std::span<uint16_t> rounded) {
+  for (size_t i = 0; i < values.size(); ++i)
+    rounded[i] = toBFloat16(values[i]);
+}
+
+void roundRowsToColumns(std::span<const float> values, size_t width,
+                        size_t terms, std::span<uint16_t> rounded) {
+  size_t rows = values.size() / width;
+  for (size_t column = 0; column < width; ++column)
+    for (size_t row = 0; row < rows; ++row)
+      rounded[column * terms + row] = toBFloat16(values[row * width + column]);
+}
+
 void quantise(std::span<const float> values, const OutputRows &rows,
               size_t first, size_t last, std::span<int8_t> quantised,
               std::span<float> scales) {

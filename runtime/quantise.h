@@ -97,6 +97,13 @@ private:
   size_t width, outputs, terms, matrices, bytesOfMatrix;
 };
 
+/// Rounds to bf16.
+void round(std::span<const float> values, std::span<uint16_t> rounded);
+/// The same of some rows of `width` numbers, which become columns: number i of
+/// each comes to row i of `rounded`, whose rows begin `terms` apart.
+void roundRowsToColumns(std::span<const float> values, size_t width,
+                        size_t terms, std::span<uint16_t> rounded);
+
 /// The outputs from `first` to `last` of a tensor: `terms` integers each to
 /// `quantised`, [last - first, terms], and `scales`, [last - first]. Values
 /// must be finite. An output of zeros has the scale 0, and so has one whose
