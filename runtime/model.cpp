@@ -16,9 +16,12 @@
 #include "runtime/recipe.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fmt/format.h>
+#include <mutex>
 #include <new>
+#include <optional>
 
 namespace tfm {
 
@@ -216,7 +219,7 @@ OutputRows outputRows(const tfm_parameter &parameter) {
 /// Elements that a thread converts at a time.
 constexpr size_t converted = size_t{1} << 16;
 
-/// The integers of a parameter of TFM_I8 on their way to where they lie.
+/// The integers of a parameter of TFM_I8, where they lie.
 class PlacedIntegers {
 public:
   PlacedIntegers(Device &memory, const tfm_place &place, const OutputRows &rows)
@@ -226,24 +229,15 @@ public:
         to(memory.write<uint8_t>(
             place.value, panels ? panels->bytes() : rows.outputs() * terms)) {}
 
-  /// Has `give` fill room for those of `count` outputs from `first` on, once or
-  /// in parts, of which it is told how many outputs came before.
-  void
-  fill(size_t first, size_t count,
-       const std::function<void(std::span<int8_t> room, size_t done)> &give) {
-    if (!panels) {
-      uint8_t *at = to.values().data() + first * terms;
-      return give({reinterpret_cast<int8_t *>(at), count * terms}, 0);
-    }
-    std::vector<int8_t> room(std::max(converted / terms, size_t{4}) / 4 * 4 *
-                             terms);
-    for (size_t done = 0; done < count;) {
-      size_t some = std::min(room.size() / terms, count - done);
-      std::span<int8_t> part = std::span(room).first(some * terms);
-      give(part, done);
-      panels->store(part, first + done, to.values());
-      done += some;
-    }
+  /// Stores `count` terms, from `term` on, of each of some outputs from
+  /// `output` on.
+  void store(std::span<const int8_t> integers, size_t output, size_t term,
+             size_t count) {
+    if (panels)
+      return panels->store(integers, output, term, count, to.values());
+    uint8_t *at = to.values().data() + output * terms + term;
+    for (size_t from = 0; from < integers.size(); from += count, at += terms)
+      std::memcpy(at, &integers[from], count);
   }
 
 private:
@@ -251,6 +245,9 @@ private:
   std::optional<Panels> panels;
   PendingWrite<uint8_t> to;
 };
+
+/// Outputs whose terms, all of them, a thread converts at a time.
+size_t outputsAtATime(size_t terms) { return (converted / terms + 4) / 4 * 4; }
 
 } // namespace
 
@@ -265,25 +262,13 @@ void Model::setValue(const tfm_parameter &parameter, const Elements &source) {
     });
   } else if (parameter.dtype == TFM_BF16 && place(parameter).transposed &&
              !outputRows(parameter).areContiguous()) {
-    // Some rows of a matrix at a time, for all of its outputs.
-    OutputRows rows = outputRows(parameter);
-    size_t width = rows.outputsOfMatrix(), terms = rows.terms();
-    size_t some = std::max<size_t>(1, converted / width);
+    OutputRows all = outputRows(parameter);
     PendingWrite<uint16_t> to =
         memory->write<uint16_t>(place(parameter).value, count);
-    inParts(*memory, count, width, [&](size_t first, size_t last) {
-      std::vector<float> room(some * width);
-      for (size_t at = first; at < last;) {
-        size_t term = at / width % terms;
-        size_t size =
-            std::min({some, terms - term, (last - at) / width}) * width;
-        std::span<float> values = std::span(room).first(size);
-        source(at, values);
-        size_t matrix = at / width / terms * (width * terms);
-        roundRowsToColumns(values, width, terms,
-                           to.values().subspan(matrix + term));
-        at += size;
-      }
+    inTiles(all, source, [&](const Tile &tile) {
+      roundRowsToColumns(
+          tile.values, tile.rows.outputs(), all.terms(),
+          to.values().subspan(tile.output * all.terms() + tile.term));
     });
   } else if (parameter.dtype == TFM_BF16) {
     PendingWrite<uint16_t> to =
@@ -300,66 +285,102 @@ void Model::setValue(const tfm_parameter &parameter, const Elements &source) {
   } else if (parameter.dtype == TFM_I8) {
     OutputRows all = outputRows(parameter);
     PlacedIntegers integers(*memory, place(parameter), all);
+    std::vector<float> magnitudes(all.outputs());
+    std::mutex mutex;
+    auto measure = [&](const Tile &tile) {
+      std::vector<float> ofTile(tile.rows.outputs());
+      raiseToMagnitudes(tile.values, tile.rows, ofTile);
+      std::lock_guard lock(mutex);
+      for (size_t i = 0; i < ofTile.size(); ++i)
+        magnitudes[tile.output + i] =
+            std::max(magnitudes[tile.output + i], ofTile[i]);
+    };
+    auto store = [&](const Tile &tile) {
+      std::vector<int8_t> room(tile.values.size());
+      quantiseBy(
+          std::span(magnitudes).subspan(tile.output, tile.rows.outputs()),
+          tile.values, tile.rows, room);
+      integers.store(room, tile.output, tile.term, tile.rows.terms());
+    };
+    if (all.areContiguous()) {
+      inTiles(all, source, [&](const Tile &tile) {
+        measure(tile);
+        store(tile);
+      });
+    } else {
+      // The terms of an output are all over the tensor.
+      inTiles(all, source, measure);
+      inTiles(all, source, store);
+    }
     PendingWrite<float> scales =
         memory->write<float>(place(parameter).scale, all.outputs());
-    setByOutputs(all, source,
-                 [&](std::span<const float> values, const OutputRows &rows,
-                     size_t first, size_t last, size_t before) {
-                   integers.fill(before + first, last - first,
-                                 [&](std::span<int8_t> room, size_t done) {
-                                   size_t from = first + done;
-                                   size_t count = room.size() / rows.terms();
-                                   quantise(
-                                       values, rows, from, from + count, room,
-                                       scales.values().subspan(before + from));
-                                 });
-                 });
+    std::ranges::transform(magnitudes, scales.values().begin(), scaleOf);
   } else {
-    OutputRows rows = outputRows(parameter);
-    size_t bytes = groupedBytes(rows.terms()), groups = groupsOf(rows.terms());
+    OutputRows all = outputRows(parameter);
+    size_t bytes = groupedBytes(all.terms()), groups = groupsOf(all.terms());
     PendingWrite<uint8_t> integers =
-        memory->write<uint8_t>(place(parameter).value, rows.outputs() * bytes);
-    PendingWrite<uint16_t> scales = memory->write<uint16_t>(
-        place(parameter).scale, rows.outputs() * groups);
+        memory->write<uint8_t>(place(parameter).value, all.outputs() * bytes);
+    PendingWrite<uint16_t> scales =
+        memory->write<uint16_t>(place(parameter).scale, all.outputs() * groups);
     PendingWrite<uint16_t> minima = memory->write<uint16_t>(
-        place(parameter).minimum, rows.outputs() * groups);
-    setByOutputs(rows, source,
-                 [&](std::span<const float> values, const OutputRows &rows,
-                     size_t first, size_t last, size_t before) {
-                   size_t at = before + first;
-                   quantise(values, rows, first, last,
-                            integers.values().subspan(at * bytes),
-                            scales.values().subspan(at * groups),
-                            minima.values().subspan(at * groups));
-                 });
+        place(parameter).minimum, all.outputs() * groups);
+    inTiles(all, source, [&](const Tile &tile) {
+      size_t outputs = tile.rows.outputs();
+      size_t some = groupsOf(tile.rows.terms());
+      std::vector<uint8_t> itsIntegers(outputs * some * TFM_GROUP_BYTES);
+      std::vector<uint16_t> itsScales(outputs * some),
+          itsMinima(outputs * some);
+      quantise(tile.values, tile.rows, itsIntegers, itsScales, itsMinima);
+      size_t group = tile.output * groups + tile.term / TFM_GROUP_TERMS;
+      for (size_t from = 0; from < outputs * some;
+           from += some, group += groups) {
+        std::copy_n(&itsIntegers[from * TFM_GROUP_BYTES],
+                    some * TFM_GROUP_BYTES,
+                    &integers.values()[group * TFM_GROUP_BYTES]);
+        std::copy_n(&itsScales[from], some, &scales.values()[group]);
+        std::copy_n(&itsMinima[from], some, &minima.values()[group]);
+      }
+    });
   }
 }
 
-void Model::setByOutputs(const OutputRows &rows, const Elements &source,
-                         const QuantiseRows &quantiseRows) {
-  size_t terms = rows.terms(), count = rows.outputs() * terms;
-  if (!rows.areContiguous()) {
-    // The terms of an output are all over the tensor.
-    std::vector<float> values(count);
-    inParts(*memory, count, 4, [&](size_t first, size_t last) {
-      source(first, std::span(values).subspan(first, last - first));
-    });
-    inParts(*memory, count, 64 * terms, [&](size_t first, size_t last) {
-      quantiseRows(values, rows, first / terms, last / terms, 0);
-    });
-    return;
-  }
-  size_t some = (converted / terms + 4) / 4 * 4;
-  inParts(*memory, count, 4 * terms, [&](size_t first, size_t last) {
-    std::vector<float> room(some * terms);
-    for (size_t at = first; at < last; at += room.size()) {
-      std::span<float> values =
-          std::span(room).first(std::min(room.size(), last - at));
-      source(at, values);
-      size_t outputs = values.size() / terms;
-      int64_t shape[] = {static_cast<int64_t>(outputs),
-                         static_cast<int64_t>(terms)};
-      quantiseRows(values, OutputRows(shape, 0), 0, outputs, at / terms);
+void Model::inTiles(const OutputRows &all, const Elements &source,
+                    const std::function<void(const Tile &tile)> &use) {
+  // Where the terms of an output lie beside each other, all of them; else a few
+  // rows of many outputs, which the file has beside each other.
+  constexpr size_t widest = 8 * 1024;
+  bool byOutputs = all.areContiguous();
+  size_t outputs = all.outputsOfMatrix(), terms = all.terms();
+  size_t tileOutputs =
+      std::min(outputs, byOutputs ? outputsAtATime(terms) : widest);
+  size_t tileTerms = std::min(
+      terms, byOutputs ? terms
+                       : std::max(converted / tileOutputs / TFM_GROUP_TERMS,
+                                  size_t{1}) *
+                             TFM_GROUP_TERMS);
+  size_t across = (outputs + tileOutputs - 1) / tileOutputs;
+  size_t down = (terms + tileTerms - 1) / tileTerms;
+  size_t inMatrix = across * down, tiles = all.outputs() / outputs * inMatrix;
+  size_t most = tileOutputs * tileTerms;
+  inParts(*memory, tiles * most, most, [&](size_t first, size_t last) {
+    std::vector<float> room(most);
+    for (size_t at = first / most; at * most < last; ++at) {
+      size_t matrix = at / inMatrix, output = at % across * tileOutputs;
+      size_t term = at % inMatrix / across * tileTerms;
+      size_t itsOutputs = std::min(tileOutputs, outputs - output);
+      size_t itsTerms = std::min(tileTerms, terms - term);
+      std::span<float> values = std::span(room).first(itsOutputs * itsTerms);
+      size_t from = all.begin(matrix * outputs + output) + term * all.stride();
+      if (byOutputs || itsOutputs == outputs)
+        source(from, values);
+      else
+        for (size_t row = 0; row < itsTerms; ++row)
+          source(from + row * outputs,
+                 values.subspan(row * itsOutputs, itsOutputs));
+      auto rows = static_cast<int64_t>(byOutputs ? itsOutputs : itsTerms);
+      auto columns = static_cast<int64_t>(byOutputs ? itsTerms : itsOutputs);
+      use({values, OutputRows(std::array{rows, columns}, byOutputs ? 0 : 1),
+           matrix * outputs + output, term});
     }
   });
 }
@@ -387,12 +408,13 @@ void Model::setQuantised(const tfm_parameter &parameter, const Bytes &source,
   PlacedIntegers integers(*memory, place(parameter), rows);
   inParts(*memory, rows.outputs() * terms, 4 * terms,
           [&](size_t first, size_t last) {
-            integers.fill(
-                first / terms, (last - first) / terms,
-                [&](std::span<int8_t> room, size_t done) {
-                  source(first + done * terms,
-                         {reinterpret_cast<char *>(room.data()), room.size()});
-                });
+            std::vector<int8_t> room(outputsAtATime(terms) * terms);
+            for (size_t at = first; at < last; at += room.size()) {
+              auto some =
+                  std::span(room).first(std::min(room.size(), last - at));
+              source(at, {reinterpret_cast<char *>(some.data()), some.size()});
+              integers.store(some, at / terms, 0, terms);
+            }
           });
   writeAll(*memory, place(parameter).scale, scales);
 }

@@ -117,10 +117,10 @@ public:
     return chosen->places[&parameter - model->parameters];
   }
   /// Stores a parameter, rounded to its type: `source` gives the elements of a
-  /// checkpoint's tensor, from one (a multiple of 4) on as many as there is
-  /// room for, each once, to all threads of the device at the same time. What
-  /// it throws is thrown here, of the elements that come first; the parameter
-  /// is then partly as it was.
+  /// checkpoint's tensor, from one on as many as there is
+  /// room for, each once or twice, to all threads of the device at the same
+  /// time. What it throws is thrown here, of the elements that come first; the
+  /// parameter is then partly as it was.
   using Elements = std::function<void(size_t first, std::span<float> room)>;
   void setValue(const tfm_parameter &parameter, const Elements &source);
   /// The same for a parameter of TFM_I8, and for one of TFM_I4, as it is
@@ -199,13 +199,18 @@ private:
   /// logic_error.
   static size_t floatsOf(const tfm_parameter &parameter);
 
-  /// Quantises the outputs from `first` to `last` of `values`, as parts of a
-  /// parameter that has `before` others before them.
-  using QuantiseRows =
-      std::function<void(std::span<const float> values, const OutputRows &rows,
-                         size_t first, size_t last, size_t before)>;
-  void setByOutputs(const OutputRows &rows, const Elements &source,
-                    const QuantiseRows &quantiseRows);
+  /// Some terms, from `term` on, of some outputs, from `output` on, of one of
+  /// the matrices of a parameter, as its tensor has them.
+  struct Tile {
+    std::span<const float> values;
+    OutputRows rows;
+    size_t output, term;
+  };
+  /// Calls `use` with all of a tensor, tile by tile, on all threads. Tiles have
+  /// all terms of their outputs where these lie beside each other; else they
+  /// begin at whole groups of terms.
+  void inTiles(const OutputRows &all, const Elements &source,
+               const std::function<void(const Tile &tile)> &use);
   void setBytes(const tfm_parameter &parameter, size_t count,
                 const Bytes &source);
 

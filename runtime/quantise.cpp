@@ -33,13 +33,6 @@ int8_t nearest(float value) {
 /// Below it a scale would be denormal, which kernels take for 0.
 constexpr float smallest = largest * std::numeric_limits<float>::min();
 
-float scaleOf(float magnitude) {
-  if (magnitude < smallest)
-    return 0;
-  float scale = magnitude / largest;
-  // Rounded up, that of the largest numbers gives infinity.
-  return std::isfinite(scale * largest) ? scale : std::nextafter(scale, 0.0f);
-}
 /// What weights are multiplied by, so that none exceeds 127 by rounding.
 float inverseOf(float magnitude) {
   return magnitude < smallest ? 0 : largest / magnitude;
@@ -58,73 +51,74 @@ uint16_t bf16Above(float value) {
   return static_cast<uint16_t>((bits >> 16) + ((bits & 0xffff) ? 1 : 0));
 }
 
-/// The terms of one output, to `groupedBytes`, and scales and minima.
-void quantiseGroups(std::span<const float> terms, uint8_t *quantised,
-                    uint16_t *scales, uint16_t *minima) {
+/// Outputs of which one group each is quantised side by side.
+constexpr size_t lanes = 16;
+using Group = std::array<std::array<float, lanes>, TFM_GROUP_TERMS>;
+
+/// The first `terms` terms of each output of a group: TFM_GROUP_BYTES at places
+/// that are `groups` groups apart, and its scale and minimum.
+void quantiseGroup(Group &group, size_t terms, size_t outputs, size_t groups,
+                   uint8_t *quantised, uint16_t *scales, uint16_t *minima) {
   constexpr float most = 15;
   constexpr float smallest = std::numeric_limits<float>::min();
-  for (size_t at = 0; at < terms.size(); at += TFM_GROUP_TERMS) {
-    std::span<const float> group =
-        terms.subspan(at, std::min<size_t>(TFM_GROUP_TERMS, terms.size() - at));
-    float low = group[0], high = group[0];
-    for (float term : group) {
-      low = std::min(low, term);
-      high = std::max(high, term);
+  std::array<float, lanes> low = group[0], high = group[0];
+  for (size_t k = 1; k < terms; ++k)
+    for (size_t i = 0; i < lanes; ++i) {
+      low[i] = std::min(low[i], group[k][i]);
+      high[i] = std::max(high[i], group[k][i]);
     }
-    *minima = std::abs(low) < smallest ? uint16_t{0} : bf16Below(low);
-    float minimum = fromBFloat16(*minima++);
+  std::array<float, lanes> halves = {}, inverses = {};
+  for (size_t i = 0; i < outputs; ++i) {
+    uint16_t minimum =
+        std::abs(low[i]) < smallest ? uint16_t{0} : bf16Below(low[i]);
+    halves[i] = 0.5f * fromBFloat16(minimum);
     // The difference itself may be beyond the largest number.
-    float scale = high / most - minimum / most;
-    uint16_t stored = scale < smallest ? uint16_t{0} : bf16Above(scale);
+    float wanted = high[i] / most - fromBFloat16(minimum) / most;
+    uint16_t scale = wanted < smallest ? uint16_t{0} : bf16Above(wanted);
     // Rounded up, that of the largest numbers gives infinity.
-    if (!std::isfinite(weightOf(stored, minima[-1], 15)))
-      --stored;
-    *scales++ = stored;
-    scale = fromBFloat16(stored);
-    float inverse = scale == 0 ? 0 : 2 / scale;
-    std::array<uint8_t, TFM_GROUP_TERMS> integers{};
-    for (size_t i = 0; i < group.size(); ++i) {
-      float steps = (0.5f * group[i] - 0.5f * minimum) * inverse;
-      integers[i] =
-          static_cast<uint8_t>(nearest(std::clamp(steps, 0.0f, most)));
-    }
-    for (size_t i = 0; i < TFM_GROUP_BYTES; ++i)
-      *quantised++ = static_cast<uint8_t>(integers[i] |
-                                          integers[i + TFM_GROUP_BYTES] << 4);
+    if (!std::isfinite(weightOf(scale, minimum, 15)))
+      --scale;
+    inverses[i] = scale == 0 ? 0 : 2 / fromBFloat16(scale);
+    scales[i * groups] = scale;
+    minima[i * groups] = minimum;
   }
+  // What a last group lacks becomes 0.
+  for (size_t k = terms; k < TFM_GROUP_TERMS; ++k)
+    for (size_t i = 0; i < lanes; ++i)
+      group[k][i] = 2 * halves[i];
+  auto integer = [&](size_t k, size_t i) {
+    float steps = (0.5f * group[k][i] - halves[i]) * inverses[i];
+    return static_cast<uint8_t>(nearest(std::min(std::max(steps, 0.0f), most)));
+  };
+  std::array<std::array<uint8_t, lanes>, TFM_GROUP_BYTES> bytes;
+  for (size_t k = 0; k < TFM_GROUP_BYTES; ++k)
+    for (size_t i = 0; i < lanes; ++i)
+      bytes[k][i] = static_cast<uint8_t>(integer(k, i) |
+                                         integer(k + TFM_GROUP_BYTES, i) << 4);
+  for (size_t i = 0; i < outputs; ++i)
+    for (size_t k = 0; k < TFM_GROUP_BYTES; ++k)
+      quantised[i * groups * TFM_GROUP_BYTES + k] = bytes[k][i];
 }
 
-/// A few outputs that lie beside each other, term by term: cache lines of both
-/// sides are used whole.
+/// Outputs that are converted together where they lie beside each other, term
+/// by term: cache lines of both sides are used whole.
 constexpr size_t block = 64;
 
-void quantiseColumns(const float *values, size_t stride, size_t terms,
-                     size_t outputs, int8_t *quantised, float *scales) {
-  std::array<float, block> magnitudes{}, inverses{};
-  for (size_t k = 0; k < terms; ++k)
-    for (size_t i = 0; i < outputs; ++i)
-      magnitudes[i] = std::max(magnitudes[i], std::abs(values[k * stride + i]));
-  for (size_t i = 0; i < outputs; ++i) {
-    scales[i] = scaleOf(magnitudes[i]);
-    inverses[i] = inverseOf(magnitudes[i]);
-  }
-  for (size_t k = 0; k < terms; ++k)
-    for (size_t i = 0; i < outputs; ++i)
-      quantised[i * terms + k] = nearest(values[k * stride + i] * inverses[i]);
-}
-
-void quantiseRow(std::span<const float> terms, int8_t *quantised,
-                 float &scale) {
-  float magnitude = 0;
-  for (float term : terms)
-    magnitude = std::max(magnitude, std::abs(term));
-  scale = scaleOf(magnitude);
-  float inverse = inverseOf(magnitude);
-  for (size_t i = 0; i < terms.size(); ++i)
-    quantised[i] = nearest(terms[i] * inverse);
+/// How many outputs from one on are in the same matrix, at most `block`.
+size_t together(const OutputRows &rows, size_t output, size_t last) {
+  size_t inMatrix = rows.outputsOfMatrix();
+  return std::min({block, last - output, inMatrix - output % inMatrix});
 }
 
 } // namespace
+
+float scaleOf(float magnitude) {
+  if (magnitude < smallest)
+    return 0;
+  float scale = magnitude / largest;
+  // Rounded up, that of the largest numbers gives infinity.
+  return std::isfinite(scale * largest) ? scale : std::nextafter(scale, 0.0f);
+}
 
 float weightOf(uint16_t scale, uint16_t minimum, int integer) {
   return static_cast<float>(double{fromBFloat16(minimum)} +
@@ -157,26 +151,58 @@ void roundRowsToColumns(std::span<const float> values, size_t width,
       rounded[column * terms + row] = toBFloat16(values[row * width + column]);
 }
 
-void quantise(std::span<const float> values, const OutputRows &rows,
-              size_t first, size_t last, std::span<int8_t> quantised,
-              std::span<float> scales) {
-  size_t terms = rows.terms();
-  for (size_t output = first; output < last;) {
+void raiseToMagnitudes(std::span<const float> values, const OutputRows &rows,
+                       std::span<float> magnitudes) {
+  size_t outputs = rows.outputs(), terms = rows.terms();
+  for (size_t output = 0; output < outputs;) {
     const float *from = values.data() + rows.begin(output);
-    int8_t *to = quantised.data() + (output - first) * terms;
+    float *to = &magnitudes[output];
     if (rows.areContiguous()) {
-      quantiseRow({from, terms}, to, scales[output - first]);
+      float magnitude = *to;
+      for (size_t k = 0; k < terms; ++k)
+        magnitude = std::max(magnitude, std::abs(from[k]));
+      *to = magnitude;
       ++output;
       continue;
     }
-    // Those of the next matrix lie elsewhere.
-    size_t inMatrix = rows.stride();
-    size_t count =
-        std::min({block, last - output, inMatrix - output % inMatrix});
-    quantiseColumns(from, rows.stride(), terms, count, to,
-                    &scales[output - first]);
+    size_t count = together(rows, output, outputs);
+    for (size_t k = 0; k < terms; ++k, from += rows.stride())
+      for (size_t i = 0; i < count; ++i)
+        to[i] = std::max(to[i], std::abs(from[i]));
     output += count;
   }
+}
+
+void quantiseBy(std::span<const float> magnitudes,
+                std::span<const float> values, const OutputRows &rows,
+                std::span<int8_t> quantised) {
+  size_t outputs = rows.outputs(), terms = rows.terms();
+  std::array<float, block> inverses{};
+  for (size_t output = 0; output < outputs;) {
+    const float *from = values.data() + rows.begin(output);
+    int8_t *to = &quantised[output * terms];
+    if (rows.areContiguous()) {
+      float inverse = inverseOf(magnitudes[output++]);
+      for (size_t k = 0; k < terms; ++k)
+        to[k] = nearest(from[k] * inverse);
+      continue;
+    }
+    size_t count = together(rows, output, outputs);
+    std::ranges::transform(magnitudes.subspan(output, count), inverses.begin(),
+                           inverseOf);
+    for (size_t k = 0; k < terms; ++k, from += rows.stride())
+      for (size_t i = 0; i < count; ++i)
+        to[i * terms + k] = nearest(from[i] * inverses[i]);
+    output += count;
+  }
+}
+
+void quantise(std::span<const float> values, const OutputRows &rows,
+              std::span<int8_t> quantised, std::span<float> scales) {
+  std::vector<float> magnitudes(rows.outputs());
+  raiseToMagnitudes(values, rows, magnitudes);
+  quantiseBy(magnitudes, values, rows, quantised);
+  std::ranges::transform(magnitudes, scales.begin(), scaleOf);
 }
 
 Panels::Panels(const OutputRows &rows, size_t outputsOfPanel)
@@ -195,29 +221,29 @@ size_t Panels::begin(size_t output) const {
              TFM_PANEL_TERMS;
 }
 
-void Panels::store(std::span<const int8_t> integers, size_t first,
-                   std::span<uint8_t> panels) const {
-  constexpr size_t together = TFM_PANEL_TERMS;
+void Panels::store(std::span<const int8_t> integers, size_t output, size_t term,
+                   size_t count, std::span<uint8_t> panels) const {
+  constexpr size_t group = TFM_PANEL_TERMS;
   constexpr uint32_t signs = 0x80808080;
-  size_t count = integers.size() / terms, whole = terms / together * together;
-  for (size_t at = 0; at < count;) {
+  size_t all = integers.size() / count, whole = count / group * group;
+  for (size_t at = 0; at < all;) {
     // Those of one panel side by side, so that it is written from end to end.
-    size_t inMatrix = (first + at) % outputs;
+    size_t inMatrix = (output + at) % outputs;
     size_t some =
-        std::min({count - at, width - inMatrix % width, outputs - inMatrix});
-    const int8_t *from = &integers[at * terms];
-    uint8_t *to = &panels[begin(first + at)];
-    for (size_t term = 0; term < whole; term += together)
+        std::min({all - at, width - inMatrix % width, outputs - inMatrix});
+    const int8_t *from = &integers[at * count];
+    uint8_t *to = &panels[begin(output + at) + term * width];
+    for (size_t k = 0; k < whole; k += group)
       for (size_t i = 0; i < some; ++i) {
         uint32_t four = 0;
-        std::memcpy(&four, from + i * terms + term, together);
+        std::memcpy(&four, from + i * count + k, group);
         four ^= signs;
-        std::memcpy(to + term * width + i * together, &four, together);
+        std::memcpy(to + k * width + i * group, &four, group);
       }
-    for (size_t term = whole; term < terms; ++term)
+    for (size_t k = whole; k < count; ++k)
       for (size_t i = 0; i < some; ++i)
-        to[whole * width + i * together + term % together] =
-            static_cast<uint8_t>(from[i * terms + term] ^ 0x80);
+        to[whole * width + i * group + k % group] =
+            static_cast<uint8_t>(from[i * count + k] ^ 0x80);
     at += some;
   }
 }
@@ -245,31 +271,31 @@ void dequantise(std::span<const int8_t> quantised,
 }
 
 void quantise(std::span<const float> values, const OutputRows &rows,
-              size_t first, size_t last, std::span<uint8_t> quantised,
-              std::span<uint16_t> scales, std::span<uint16_t> minima) {
-  size_t terms = rows.terms(), groups = groupsOf(terms);
-  auto store = [&](std::span<const float> of, size_t output) {
-    size_t place = output - first;
-    quantiseGroups(of, quantised.data() + place * groupedBytes(terms),
-                   scales.data() + place * groups,
-                   minima.data() + place * groups);
-  };
-  std::vector<float> together(rows.areContiguous() ? 0 : block * terms);
-  for (size_t output = first; output < last;) {
-    const float *from = values.data() + rows.begin(output);
-    if (rows.areContiguous()) {
-      store({from, terms}, output++);
-      continue;
-    }
-    // Those of the next matrix lie elsewhere.
-    size_t inMatrix = rows.stride();
+              std::span<uint8_t> quantised, std::span<uint16_t> scales,
+              std::span<uint16_t> minima) {
+  size_t outputs = rows.outputs(), terms = rows.terms();
+  size_t groups = groupsOf(terms), inMatrix = rows.outputsOfMatrix();
+  for (size_t output = 0; output < outputs;) {
     size_t count =
-        std::min({block, last - output, inMatrix - output % inMatrix});
-    for (size_t k = 0; k < terms; ++k)
-      for (size_t i = 0; i < count; ++i)
-        together[i * terms + k] = from[k * inMatrix + i];
-    for (size_t i = 0; i < count; ++i)
-      store({&together[i * terms], terms}, output++);
+        std::min({lanes, outputs - output, inMatrix - output % inMatrix});
+    const float *from = values.data() + rows.begin(output);
+    for (size_t group = 0; group < groups; ++group) {
+      size_t first = group * TFM_GROUP_TERMS;
+      size_t some = std::min<size_t>(TFM_GROUP_TERMS, terms - first);
+      Group beside = {};
+      if (rows.areContiguous())
+        for (size_t i = 0; i < count; ++i)
+          for (size_t k = 0; k < some; ++k)
+            beside[k][i] = from[i * terms + first + k];
+      else
+        for (size_t k = 0; k < some; ++k)
+          std::copy_n(from + (first + k) * rows.stride(), count,
+                      beside[k].begin());
+      size_t at = output * groups + group;
+      quantiseGroup(beside, some, count, groups,
+                    &quantised[at * TFM_GROUP_BYTES], &scales[at], &minima[at]);
+    }
+    output += count;
   }
 }
 

@@ -83,9 +83,10 @@ public:
 
   /// What they take.
   size_t bytes() const { return matrices * bytesOfMatrix; }
-  /// Stores those of some outputs, `terms` each, from output `first` on.
-  void store(std::span<const int8_t> integers, size_t first,
-             std::span<uint8_t> panels) const;
+  /// Stores `count` terms, from `term` on, a multiple of TFM_PANEL_TERMS, of
+  /// each of some outputs from `output` on.
+  void store(std::span<const int8_t> integers, size_t output, size_t term,
+             size_t count, std::span<uint8_t> panels) const;
   /// All of them, as rows.
   void load(std::span<const uint8_t> panels, std::span<int8_t> integers) const;
 
@@ -104,13 +105,21 @@ void round(std::span<const float> values, std::span<uint16_t> rounded);
 void roundRowsToColumns(std::span<const float> values, size_t width,
                         size_t terms, std::span<uint16_t> rounded);
 
-/// The outputs from `first` to `last` of a tensor: `terms` integers each to
-/// `quantised`, [last - first, terms], and `scales`, [last - first]. Values
-/// must be finite. An output of zeros has the scale 0, and so has one whose
+/// A tensor, to integers [outputs, terms] and scales [outputs]. Values must be
+/// finite. An output of zeros has the scale 0, and so has one whose
 /// scale would be denormal.
 void quantise(std::span<const float> values, const OutputRows &rows,
-              size_t first, size_t last, std::span<int8_t> quantised,
-              std::span<float> scales);
+              std::span<int8_t> quantised, std::span<float> scales);
+
+/// The same in steps, for values that come in parts: the largest magnitude
+/// among the terms of each output, if it is above what `magnitudes` has; the
+/// scale that becomes of it; and the integers of all outputs.
+void raiseToMagnitudes(std::span<const float> values, const OutputRows &rows,
+                       std::span<float> magnitudes);
+float scaleOf(float magnitude);
+void quantiseBy(std::span<const float> magnitudes,
+                std::span<const float> values, const OutputRows &rows,
+                std::span<int8_t> quantised);
 
 /// What these stand for, as the tensor lies.
 void dequantise(std::span<const int8_t> quantised,
@@ -121,8 +130,8 @@ void dequantise(std::span<const int8_t> quantised,
 /// for each output, and for each of its groups a scale and a minimum. A scale
 /// or minimum that would be denormal is 0.
 void quantise(std::span<const float> values, const OutputRows &rows,
-              size_t first, size_t last, std::span<uint8_t> quantised,
-              std::span<uint16_t> scales, std::span<uint16_t> minima);
+              std::span<uint8_t> quantised, std::span<uint16_t> scales,
+              std::span<uint16_t> minima);
 void dequantise(std::span<const uint8_t> quantised,
                 std::span<const uint16_t> scales,
                 std::span<const uint16_t> minima, const OutputRows &rows,

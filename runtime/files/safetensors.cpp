@@ -356,7 +356,7 @@ static void writeInt8(AtomicFile &file, std::span<const float> values,
   OutputRows rows(tensor.shape, tensor.outputAxis);
   std::vector<int8_t> integers(values.size());
   std::vector<float> scales(rows.outputs());
-  quantise(values, rows, 0, rows.outputs(), integers, scales);
+  quantise(values, rows, integers, scales);
   file.write(integers.data(), integers.size());
   file.write(scales.data(), scales.size() * sizeof(float));
 }
@@ -367,7 +367,7 @@ static void writeInt4(AtomicFile &file, std::span<const float> values,
   std::vector<uint8_t> bytes(rows.outputs() * groupedBytes(rows.terms()));
   std::vector<uint16_t> scales(rows.outputs() * groupsOf(rows.terms()));
   std::vector<uint16_t> minima(scales.size());
-  quantise(values, rows, 0, rows.outputs(), bytes, scales, minima);
+  quantise(values, rows, bytes, scales, minima);
   file.write(bytes.data(), bytes.size());
   file.write(scales.data(), scales.size() * sizeof(uint16_t));
   file.write(minima.data(), minima.size() * sizeof(uint16_t));

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <numbers>
 #include <stdexcept>
+#include <vector>
 
 namespace tfm {
 
@@ -136,9 +137,16 @@ void fillTruncatedNormal(const RandomNumbers &source, double mean,
   }
 }
 
-/// The elements of a parameter from `first` (a multiple of 4) on.
+/// The elements of a parameter from `first` on.
 void fill(const tfm_parameter &parameter, uint64_t seed, uint64_t first,
           std::span<float> out) {
+  // Numbers are drawn four at a time.
+  if (uint64_t before = first % 4) {
+    std::vector<float> whole(before + out.size());
+    fill(parameter, seed, first - before, whole);
+    std::ranges::copy(std::span(whole).subspan(before), out.begin());
+    return;
+  }
   const double *args = parameter.init_args;
   RandomNumbers source(seed, parameter.init_stream, first);
   switch (parameter.init) {

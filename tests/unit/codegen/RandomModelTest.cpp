@@ -167,14 +167,14 @@ private:
     if (!param.getMinimum()) {
       std::vector<int8_t> integers(values.size());
       std::vector<float> scales(rows.outputs());
-      quantise(values, rows, 0, rows.outputs(), integers, scales);
+      quantise(values, rows, integers, scales);
       auto table = reference->lookupSymbol<ParamOp>(*param.getScale());
       set(*param.getScale(), table.getTensorType().getShape(), scales);
       if (!param.getTerms())
         return set(param.getSymName(), shape, integers);
       Panels panels(rows, static_cast<size_t>(shape.drop_back().back()));
       std::vector<uint8_t> bytes(panels.bytes());
-      panels.store(integers, 0, bytes);
+      panels.store(integers, 0, 0, rows.terms(), bytes);
       set(param.getSymName(), shape, bytes);
       inBytes.insert(param.getSymName());
       return;
@@ -182,7 +182,7 @@ private:
     size_t groups = rows.outputs() * groupsOf(rows.terms());
     std::vector<uint8_t> bytes(groups * TFM_GROUP_BYTES);
     std::vector<uint16_t> scales(groups), minima(groups);
-    quantise(values, rows, 0, rows.outputs(), bytes, scales, minima);
+    quantise(values, rows, bytes, scales, minima);
     llvm::SmallVector<int64_t> table(shape);
     table.back() /= TFM_GROUP_BYTES;
     auto wide = [](const std::vector<uint16_t> &halves) {

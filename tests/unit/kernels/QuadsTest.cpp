@@ -77,7 +77,7 @@ std::vector<int8_t> inPanels(const std::vector<int8_t> &rows,
   Panels panels(OutputRows(sizes, 1), width);
   // What stands where no weight is must not matter.
   std::vector<uint8_t> bytes(panels.bytes(), 0x93);
-  panels.store(rows, 0, bytes);
+  panels.store(rows, 0, 0, static_cast<size_t>(shape.k), bytes);
   return {bytes.begin(), bytes.end()};
 }
 
