@@ -9,6 +9,8 @@
 
 #include "compiler/dialect/TfmDialect.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace tfm;
 using sched::KernelKind;
@@ -49,6 +51,7 @@ private:
         return op->emitError() << "no kernel computes " << op->getName();
     }
     if (kind == KernelKind::Row) {
+      bringToProduct(op, own);
       for (int k = std::max(earliest(op), 0); k < size(); ++k) {
         if (!canJoin(op, k, own))
           continue;
@@ -115,6 +118,65 @@ private:
           related |= bases.contains(leaf.base);
         });
     return reachable && related;
+  }
+
+  /// Where `op` would end the epilogue of a matmul, but for operands that row
+  /// kernels after it compute for `op` alone, they are computed in that
+  /// epilogue, too: GELU's derivative, of what was saved, meets the cotangent
+  /// that the matmul gives.
+  void bringToProduct(Operation *op, const Domain &own) {
+    if (!op->hasTrait<OpTrait::Elementwise>())
+      return;
+    int product = -1;
+    for (Value operand : op->getOperands())
+      if (int k = groupOfValue(throughViews(operand));
+          k >= 0 && result.groups[k].kind == KernelKind::Matmul &&
+          result.groups[k].domain == own && paysInEpilogue(op, k))
+        product = std::max(product, k);
+    std::set<int> later;
+    forEachRead(op, own, materialised, [&](const Leaf &leaf) {
+      if (groupOfValue(leaf.base) > product)
+        later.insert(groupOfValue(leaf.base));
+    });
+    if (product < 0 || later.empty() ||
+        !llvm::all_of(
+            later, [&](int k) { return isForEpilogue(k, product, op); }))
+      return;
+    for (int k : llvm::reverse(later))
+      moveOps(k, product);
+  }
+
+  /// Whether row kernel `k` has nothing but elementwise ops that only `reader`
+  /// wants, and that the epilogue of `product` can compute.
+  bool isForEpilogue(int k, int product, Operation *reader) const {
+    const Group &group = result.groups[k];
+    if (group.kind != KernelKind::Row ||
+        group.domain != result.groups[product].domain)
+      return false;
+    bool isReady = true;
+    for (Operation *op : group.ops) {
+      if (!op->hasTrait<OpTrait::Elementwise>() ||
+          !isOnlyFor(op->getResult(0), k, reader))
+        return false;
+      forEachRead(op, group.domain, materialised, [&](const Leaf &leaf) {
+        int producer = groupOfValue(leaf.base);
+        isReady &= producer == k || producer < product ||
+                   (producer == product && leaf.inRegister);
+      });
+    }
+    return isReady;
+  }
+
+  /// Whether nothing but kernel `k` and `reader` reads `value`.
+  bool isOnlyFor(Value value, int k, Operation *reader) const {
+    return llvm::all_of(value.getUsers(), [&](Operation *user) {
+      if (user == reader)
+        return true;
+      if (isFree(user) && !materialised.contains(user))
+        return isOnlyFor(user->getResult(0), k, reader);
+      auto group = result.groupOf.find(user);
+      return group != result.groupOf.end() && group->second == k;
+    });
   }
 
   /// Whether an elementwise op is better computed where the matmul of kernel
@@ -280,13 +342,7 @@ private:
       canHoist = true;
     }
     int target = canHoist ? a : b, source = canHoist ? b : a;
-    Group &into = result.groups[target];
-    llvm::append_range(into.ops, result.groups[source].ops);
-    llvm::sort(into.ops, [](Operation *x, Operation *y) {
-      return x->isBeforeInBlock(y);
-    });
-    result.groups.erase(result.groups.begin() + source);
-    number();
+    moveOps(source, target);
     return true;
   }
 
@@ -313,6 +369,17 @@ private:
     std::move(rest.begin(), rest.end(), next);
     number();
     return static_cast<int>(first.size());
+  }
+
+  /// Makes the ops of one kernel part of another.
+  void moveOps(int source, int target) {
+    Group &into = result.groups[target];
+    llvm::append_range(into.ops, result.groups[source].ops);
+    llvm::sort(into.ops, [](Operation *x, Operation *y) {
+      return x->isBeforeInBlock(y);
+    });
+    result.groups.erase(result.groups.begin() + source);
+    number();
   }
 
   /// Notes which kernel each op is in.

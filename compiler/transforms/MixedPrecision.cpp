@@ -79,6 +79,10 @@ public:
         narrowUnderLogits(op->getOperand(0));
     });
     narrowOps(function, [](Operation *) { return true; });
+    function.walk([&](CastOp cast) {
+      if (cast.getType() == narrowType(cast.getX()))
+        sumWhatIsStored(cast);
+    });
     SmallVector<RepeatOp> repeats;
     function.walk([&](RepeatOp repeat) { repeats.push_back(repeat); });
     for (RepeatOp repeat : repeats)
@@ -130,6 +134,41 @@ private:
     b.setInsertionPointAfterValue(stored);
     Value read = CastOp::create(b, value.getLoc(), wide, stored);
     value.replaceAllUsesExcept(read, stored.getDefiningOp());
+  }
+
+  /// What products read of a function of another product is stored in bf16, and
+  /// where nothing but sums read it in f32, too, these add up what is stored:
+  /// so the product's kernel computes it, and it is there once. Its rounding is
+  /// to either side, and nothing in a sum over all rows.
+  void sumWhatIsStored(CastOp cast) {
+    Value wide = cast.getX();
+    if (wide.hasOneUse() || !isMadeOfProduct(wide) ||
+        !llvm::all_of(wide.getUsers(), [&](Operation *user) {
+          return user == cast || isSummed(user);
+        }))
+      return;
+    b.setInsertionPointAfter(cast);
+    Value read = CastOp::create(b, cast.getLoc(), wide.getType(), cast.getY());
+    wide.replaceAllUsesExcept(read, cast);
+  }
+
+  /// Whether an op is a sum, or a view of which nothing but sums are taken.
+  static bool isSummed(Operation *op) {
+    return isa<ReduceSumOp>(op) ||
+           (isa<ReshapeOp>(op) && llvm::all_of(op->getUsers(), isSummed));
+  }
+
+  /// Whether `value` is what elementwise ops make of a product that they alone
+  /// read.
+  static bool isMadeOfProduct(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op || isa<MatmulOp>(op))
+      return op;
+    return (isa<ReshapeOp, DropoutOp>(op) ||
+            op->hasTrait<OpTrait::Elementwise>()) &&
+           llvm::any_of(op->getOperands(), [](Value operand) {
+             return operand.hasOneUse() && isMadeOfProduct(operand);
+           });
   }
 
   RankedTensorType narrowType(Value value) const {

@@ -135,6 +135,43 @@ func.func @epilogue(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32
 
 // -----
 
+// What only the end of an epilogue wants is computed there, too, though it
+// comes after the product: the derivative of GELU, of what was saved. The sum
+// over rows reads what is stored anyway.
+// CHECK-LABEL: func.func @derivative_epilogue
+// CHECK: %[[G:.*]] = sched.kernel matmul 4 by 16 (%arg0, %arg1, %arg2 : {{.*}}) [memory, memory, point] -> (tensor<4x16xf32>) [point]
+// CHECK: tfm.matmul
+// CHECK: tfm.tanh
+// CHECK: tfm.mul
+// CHECK: sched.kernel row 4 by 16 (%[[G]] : tensor<4x16xf32>) [point] -> (tensor<1x16xf32>) [memory]
+// CHECK-NOT: sched.kernel
+func.func @derivative_epilogue(%d: tensor<4x8xf32>, %w: tensor<8x16xf32>, %h: tensor<4x16xf32>) -> (tensor<4x16xf32>, tensor<1x16xf32>) {
+  %y = tfm.matmul %d, %w : tensor<4x8xf32>, tensor<8x16xf32>
+  %t = tfm.tanh %h : tensor<4x16xf32>
+  %t2 = tfm.mul %t, %t : tensor<4x16xf32>
+  %g = tfm.mul %y, %t2 : tensor<4x16xf32>
+  %s = tfm.reduce_sum %g axis 0 : tensor<4x16xf32>
+  return %g, %s : tensor<4x16xf32>, tensor<1x16xf32>
+}
+
+// -----
+
+// Not where somebody else reads it, either.
+// CHECK-LABEL: func.func @derivative_of_several
+// CHECK: sched.kernel matmul
+// CHECK-NEXT: {{^}}  ^bb0
+// CHECK-NOT: tfm.tanh
+// CHECK: sched.kernel row
+// CHECK: tfm.tanh
+func.func @derivative_of_several(%d: tensor<4x8xf32>, %w: tensor<8x16xf32>, %h: tensor<4x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>) {
+  %y = tfm.matmul %d, %w : tensor<4x8xf32>, tensor<8x16xf32>
+  %t = tfm.tanh %h : tensor<4x16xf32>
+  %g = tfm.mul %y, %t : tensor<4x16xf32>
+  return %g, %t : tensor<4x16xf32>, tensor<4x16xf32>
+}
+
+// -----
+
 // Dropout can be in an epilogue, too: it depends on where an element is alone.
 // CHECK-LABEL: func.func @dropout_epilogue
 // CHECK-COUNT-1: sched.kernel matmul

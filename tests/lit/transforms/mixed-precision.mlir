@@ -83,6 +83,36 @@ module attributes {tfm.recipe = "{\"train\": {\"precision\": \"bf16\", \"optimiz
     return %y, %dx : tensor<4x8xf32>, tensor<4x8xf32>
   }
 
+  // A function of a product that a product reads is there in bf16 alone: the sum
+  // over its rows is of that, too.
+  // CHECK-LABEL: @sum_of_stored
+  // CHECK: %[[M:.*]] = tfm.mul
+  // CHECK-NEXT: %[[C:.*]] = tfm.cast %[[M]] : tensor<4x8xf32> to tensor<4x8xbf16>
+  // CHECK: %[[F:.*]] = tfm.cast %[[C]] : tensor<4x8xbf16> to tensor<4x8xf32>
+  // CHECK: tfm.matmul %[[C]],
+  // CHECK: tfm.reduce_sum %[[F]] axis 0
+  func.func @sum_of_stored(%x: tensor<4x8xf32>, %h: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<1x8xf32>) {
+    %w = tfm.get_param @w : tensor<8x8xf32>
+    %y = tfm.matmul %x, %w : tensor<4x8xf32>, tensor<8x8xf32>
+    %m = tfm.mul %y, %h : tensor<4x8xf32>
+    %z = tfm.matmul %m, %w : tensor<4x8xf32>, tensor<8x8xf32>
+    %s = tfm.reduce_sum %m axis 0 : tensor<4x8xf32>
+    return %z, %s : tensor<4x8xf32>, tensor<1x8xf32>
+  }
+
+  // Not where something else reads it in f32.
+  // CHECK-LABEL: @sum_of_wide
+  // CHECK: %[[M:.*]] = tfm.mul
+  // CHECK: tfm.reduce_sum %[[M]] axis 0
+  func.func @sum_of_wide(%x: tensor<4x8xf32>, %h: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<1x8xf32>, tensor<4x8xf32>) {
+    %w = tfm.get_param @w : tensor<8x8xf32>
+    %y = tfm.matmul %x, %w : tensor<4x8xf32>, tensor<8x8xf32>
+    %m = tfm.mul %y, %h : tensor<4x8xf32>
+    %z = tfm.matmul %m, %w : tensor<4x8xf32>, tensor<8x8xf32>
+    %s = tfm.reduce_sum %m axis 0 : tensor<4x8xf32>
+    return %z, %s, %m : tensor<4x8xf32>, tensor<1x8xf32>, tensor<4x8xf32>
+  }
+
   // Saved: the operand of a product and a product with its bias in bf16; the
   // stream, which is added to, in f32. Weights come in as copies.
   // CHECK-LABEL: @saved
