@@ -358,10 +358,11 @@ void bench(const tfm_model &descriptor, const BenchCommand &command) {
           "gradients and parameters; {:.3f} ms more hidden behind computing\n",
           command.processes->count(), shared->update * 1e3,
           shared->waited * 1e3, shared->hidden * 1e3));
-    printText(
-        fmt::format("machine: {}, {:.1f} GB/s of memory, {}\n", peaksText(peak),
-                    peak.bandwidth() / 1e9,
-                    gpu ? gpu->name : std::to_string(threads) + " thread(s)"));
+    printText(fmt::format(
+        "machine: {}, {:.1f} GB/s of memory ({:.1f} reading as "
+        "many bytes as the parameters take), {}\n",
+        peaksText(peak), peak.bandwidth() / 1e9, peak.reading() / 1e9,
+        gpu ? gpu->name : std::to_string(threads) + " thread(s)"));
     return;
   }
   // All shares are those of the peaks which stand beside them.
