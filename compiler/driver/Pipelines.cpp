@@ -28,6 +28,10 @@ void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(createRecordFactsPass());
   passes.addPass(createDifferentiatePass());
   passes.addPass(createAccumulateGradientsPass());
+  if (int64_t rows = target.rowsOfLoss()) {
+    passes.addPass(createSimplifyPass());
+    passes.addPass(createChunkLossPass({rows}));
+  }
   passes.addPass(createStripDropoutPass());
   KernelTarget::WeightPanels panels = target.weightPanels();
   passes.addPass(createStoreWeightsPass(

@@ -176,6 +176,10 @@ public:
     int64_t outputs = 0, mostTerms = 0;
   };
   virtual WeightPanels weightPanels() const { return {}; }
+  /// The fewest rows of a chunk in which the loss over a vocabulary, and its
+  /// derivative, is computed, so that the logits of a whole batch are never
+  /// there; 0: all rows at once.
+  virtual int64_t rowsOfLoss() const { return 0; }
   /// Whether products read weights of bf16 fastest where the terms of an output
   /// follow each other.
   virtual bool readsWeightsByOutputs() const { return false; }

@@ -30,7 +30,8 @@ struct DifferentiatePass : tfm::impl::DifferentiatePassBase<DifferentiatePass> {
     FailureOr<Type> weights = weightsOfGeneration(getOperation());
     if (failed(weights))
       return signalPassFailure();
-    if (!loss || !weights->isF32())
+    if (!loss || !weights->isF32() ||
+        findProgram(getOperation(), ProgramKind::Train))
       return;
     if (loss.getNumResults() == 0 ||
         loss.getResultTypes().front() !=

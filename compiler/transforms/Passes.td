@@ -25,7 +25,7 @@ def DifferentiatePass : Pass<"tfm-differentiate", "::mlir::ModuleOp"> {
     results followed by the gradient of every trainable `tfm.param`, in the
     order of their declarations. Each of these results has the attribute
     `tfm.gradient = @param`. The gradient of a parameter that the loss does not
-    depend on is zeros. Does nothing where there is no `@loss`.
+    depend on is zeros. Does nothing where there is no `@loss`, or a `@train`.
   }];
 }
 
@@ -38,6 +38,20 @@ def AccumulateGradientsPass : Pass<"tfm-accumulate-gradients", "::mlir::ModuleOp
     A gradient that a `tfm.repeat` stacks is added inside of it, layer by layer.
     Does nothing where the recipe does not accumulate.
   }];
+}
+
+def ChunkLossPass : Pass<"tfm-chunk-loss", "::mlir::ModuleOp"> {
+  let summary = "the loss over a vocabulary in chunks of rows";
+  let description = [{
+    In `@train`, what is between the product that gives logits and the products
+    that their derivative goes into becomes a `tfm.repeat` over chunks of the
+    rows of logits, so that only those of one chunk are ever there. Sums over
+    rows are carried from chunk to chunk. Does nothing where there are fewer rows
+    than two chunks have, or something else reads logits.
+  }];
+  let options = [Option<"leastRows", "least-rows", "int64_t", "0",
+      "of a chunk; 0: all rows at once">];
+  let dependentDialects = ["::tfm::TfmDialect"];
 }
 
 def HoistInvariantsPass : Pass<"tfm-hoist-invariants", "::mlir::ModuleOp"> {

@@ -11,6 +11,7 @@
 #include "compiler/target/KernelTarget.h"
 #include "compiler/target/cuda/Attention.h"
 #include "compiler/target/cuda/DeviceKernels.h"
+#include "compiler/target/cuda/Gpu.h"
 #include "compiler/target/cuda/Images.h"
 #include "compiler/target/cuda/Kernels.h"
 #include "compiler/target/cuda/Passes.h"
@@ -59,6 +60,15 @@ public:
   /// candidates are found no faster.
   Candidates candidates() const override {
     return {.least = 128, .most = cuda::mostChosen, .leastLogits = 4096};
+  }
+
+  /// The gradient of a head is carried from chunk to chunk in f32, read and
+  /// written, which takes a twentieth of what the three products of a chunk do:
+  /// 8 bytes of each element beside 6 operations of it and a row.
+  int64_t rowsOfLoss() const override {
+    constexpr double share = 0.05;
+    return static_cast<int64_t>(8 / cuda::h100.bandwidth *
+                                cuda::h100.tensorFlops / (6 * share));
   }
 
   bool exchangesOnDevices() const override { return true; }

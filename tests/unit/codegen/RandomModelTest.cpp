@@ -120,6 +120,13 @@ public:
       else if (param.getTransposed()) // other numbers, as random
         environment.parameters[param.getSymName()].shape =
             param.getTensorType().getShape().vec();
+    // Every other one as where there are more rows than those of a chunk.
+    mlir::PassManager chunks(&context);
+    chunks.addPass(createDifferentiatePass());
+    chunks.addPass(createSimplifyPass());
+    chunks.addPass(createChunkLossPass({/*leastRows=*/1}));
+    if (random() % 2)
+      ASSERT_TRUE(succeeded(chunks.run(*subject)));
     ASSERT_TRUE(succeeded(prepare(*subject, testedTarget())));
     ASSERT_TRUE(succeeded(mlir::verify(*subject)));
     compiled = std::make_unique<CompiledModel>(*subject);

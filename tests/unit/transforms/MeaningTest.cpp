@@ -162,6 +162,30 @@ TEST(Train, GradientsOfALanguageModel) {
   }
 }
 
+// Eight rows in four chunks, and in eight.
+TEST(ChunkLoss, GivesTheSameLossAndGradients) {
+  for (const char *chunks : {"2", "1"}) {
+    TestModule whole(languageModel), chunked(languageModel);
+    run(whole, "tfm-differentiate");
+    run(chunked, std::string("tfm-differentiate,tfm-simplify,"
+                             "tfm-chunk-loss{least-rows=") +
+                     chunks + "}");
+    ASSERT_EQ(
+        llvm::range_size(
+            chunked.function("train").getBody().front().getOps<RepeatOp>()),
+        3);
+    Environment environment = randomEnvironment(whole);
+    std::mt19937 random(2);
+    auto inputs = randomInputs(whole.function("train"), random);
+    auto expected =
+        evaluateOrFail(whole.function("train"), inputs, environment);
+    auto found = evaluateOrFail(chunked.function("train"), inputs, environment);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < 5; ++i)
+      EXPECT_LE(relativeError(found[i], expected[i]), 1e-6) << "result " << i;
+  }
+}
+
 TEST(StripDropout, EvaluateIsLossWithoutIt) {
   TestModule test(languageModel);
   run(test, "tfm-strip-dropout");
