@@ -283,65 +283,70 @@ void Model::setValue(const tfm_parameter &parameter, const Elements &source) {
       }
     });
   } else if (parameter.dtype == TFM_I8) {
-    OutputRows all = outputRows(parameter);
-    PlacedIntegers integers(*memory, place(parameter), all);
-    std::vector<float> magnitudes(all.outputs());
-    std::mutex mutex;
-    auto measure = [&](const Tile &tile) {
-      std::vector<float> ofTile(tile.rows.outputs());
-      raiseToMagnitudes(tile.values, tile.rows, ofTile);
-      std::lock_guard lock(mutex);
-      for (size_t i = 0; i < ofTile.size(); ++i)
-        magnitudes[tile.output + i] =
-            std::max(magnitudes[tile.output + i], ofTile[i]);
-    };
-    auto store = [&](const Tile &tile) {
-      std::vector<int8_t> room(tile.values.size());
-      quantiseBy(
-          std::span(magnitudes).subspan(tile.output, tile.rows.outputs()),
-          tile.values, tile.rows, room);
-      integers.store(room, tile.output, tile.term, tile.rows.terms());
-    };
-    if (all.areContiguous()) {
-      inTiles(all, source, [&](const Tile &tile) {
-        measure(tile);
-        store(tile);
-      });
-    } else {
-      // The terms of an output are all over the tensor.
-      inTiles(all, source, measure);
-      inTiles(all, source, store);
-    }
-    PendingWrite<float> scales =
-        memory->write<float>(place(parameter).scale, all.outputs());
-    std::ranges::transform(magnitudes, scales.values().begin(), scaleOf);
+    setAsInt8(parameter, source);
   } else {
-    OutputRows all = outputRows(parameter);
-    size_t bytes = groupedBytes(all.terms()), groups = groupsOf(all.terms());
-    PendingWrite<uint8_t> integers =
-        memory->write<uint8_t>(place(parameter).value, all.outputs() * bytes);
-    PendingWrite<uint16_t> scales =
-        memory->write<uint16_t>(place(parameter).scale, all.outputs() * groups);
-    PendingWrite<uint16_t> minima = memory->write<uint16_t>(
-        place(parameter).minimum, all.outputs() * groups);
-    inTiles(all, source, [&](const Tile &tile) {
-      size_t outputs = tile.rows.outputs();
-      size_t some = groupsOf(tile.rows.terms());
-      std::vector<uint8_t> itsIntegers(outputs * some * TFM_GROUP_BYTES);
-      std::vector<uint16_t> itsScales(outputs * some),
-          itsMinima(outputs * some);
-      quantise(tile.values, tile.rows, itsIntegers, itsScales, itsMinima);
-      size_t group = tile.output * groups + tile.term / TFM_GROUP_TERMS;
-      for (size_t from = 0; from < outputs * some;
-           from += some, group += groups) {
-        std::copy_n(&itsIntegers[from * TFM_GROUP_BYTES],
-                    some * TFM_GROUP_BYTES,
-                    &integers.values()[group * TFM_GROUP_BYTES]);
-        std::copy_n(&itsScales[from], some, &scales.values()[group]);
-        std::copy_n(&itsMinima[from], some, &minima.values()[group]);
-      }
-    });
+    setAsInt4(parameter, source);
   }
+}
+
+void Model::setAsInt8(const tfm_parameter &parameter, const Elements &source) {
+  OutputRows all = outputRows(parameter);
+  PlacedIntegers integers(*memory, place(parameter), all);
+  std::vector<float> magnitudes(all.outputs());
+  std::mutex mutex;
+  auto measure = [&](const Tile &tile) {
+    std::vector<float> ofTile(tile.rows.outputs());
+    raiseToMagnitudes(tile.values, tile.rows, ofTile);
+    std::lock_guard lock(mutex);
+    for (size_t i = 0; i < ofTile.size(); ++i)
+      magnitudes[tile.output + i] =
+          std::max(magnitudes[tile.output + i], ofTile[i]);
+  };
+  auto store = [&](const Tile &tile) {
+    std::vector<int8_t> room(tile.values.size());
+    quantiseBy(std::span(magnitudes).subspan(tile.output, tile.rows.outputs()),
+               tile.values, tile.rows, room);
+    integers.store(room, tile.output, tile.term, tile.rows.terms());
+  };
+  if (all.areContiguous()) {
+    inTiles(all, source, [&](const Tile &tile) {
+      measure(tile);
+      store(tile);
+    });
+  } else {
+    // The terms of an output are all over the tensor.
+    inTiles(all, source, measure);
+    inTiles(all, source, store);
+  }
+  PendingWrite<float> scales =
+      memory->write<float>(place(parameter).scale, all.outputs());
+  std::ranges::transform(magnitudes, scales.values().begin(), scaleOf);
+}
+
+void Model::setAsInt4(const tfm_parameter &parameter, const Elements &source) {
+  OutputRows all = outputRows(parameter);
+  size_t bytes = groupedBytes(all.terms()), groups = groupsOf(all.terms());
+  PendingWrite<uint8_t> integers =
+      memory->write<uint8_t>(place(parameter).value, all.outputs() * bytes);
+  PendingWrite<uint16_t> scales =
+      memory->write<uint16_t>(place(parameter).scale, all.outputs() * groups);
+  PendingWrite<uint16_t> minima =
+      memory->write<uint16_t>(place(parameter).minimum, all.outputs() * groups);
+  inTiles(all, source, [&](const Tile &tile) {
+    size_t outputs = tile.rows.outputs();
+    size_t some = groupsOf(tile.rows.terms());
+    std::vector<uint8_t> itsIntegers(outputs * some * TFM_GROUP_BYTES);
+    std::vector<uint16_t> itsScales(outputs * some), itsMinima(outputs * some);
+    quantise(tile.values, tile.rows, itsIntegers, itsScales, itsMinima);
+    size_t group = tile.output * groups + tile.term / TFM_GROUP_TERMS;
+    for (size_t from = 0; from < outputs * some;
+         from += some, group += groups) {
+      std::copy_n(&itsIntegers[from * TFM_GROUP_BYTES], some * TFM_GROUP_BYTES,
+                  &integers.values()[group * TFM_GROUP_BYTES]);
+      std::copy_n(&itsScales[from], some, &scales.values()[group]);
+      std::copy_n(&itsMinima[from], some, &minima.values()[group]);
+    }
+  });
 }
 
 void Model::inTiles(const OutputRows &all, const Elements &source,

@@ -117,10 +117,10 @@ public:
     return chosen->places[&parameter - model->parameters];
   }
   /// Stores a parameter, rounded to its type: `source` gives the elements of a
-  /// checkpoint's tensor, from one on as many as there is
-  /// room for, each once or twice, to all threads of the device at the same
-  /// time. What it throws is thrown here, of the elements that come first; the
-  /// parameter is then partly as it was.
+  /// checkpoint's tensor, from one on as many as there is room for, each once
+  /// or twice, to all threads of the device at the same time. What it throws is
+  /// thrown here, of the elements that come first; the parameter is then partly
+  /// as it was.
   using Elements = std::function<void(size_t first, std::span<float> room)>;
   void setValue(const tfm_parameter &parameter, const Elements &source);
   /// The same for a parameter of TFM_I8, and for one of TFM_I4, as it is
@@ -199,6 +199,8 @@ private:
   /// logic_error.
   static size_t floatsOf(const tfm_parameter &parameter);
 
+  void setAsInt8(const tfm_parameter &parameter, const Elements &source);
+  void setAsInt4(const tfm_parameter &parameter, const Elements &source);
   /// Some terms, from `term` on, of some outputs, from `output` on, of one of
   /// the matrices of a parameter, as its tensor has them.
   struct Tile {
