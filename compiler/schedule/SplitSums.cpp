@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/TfmBuilder.h"
 #include "compiler/schedule/Fuse.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/target/KernelTarget.h"
@@ -25,9 +26,10 @@ bool isSum(Operation *op) {
   return isa_and_nonnull<ReduceSumOp, ReduceMaxOp>(op) && isColumnReduction(op);
 }
 
-/// The kernel that adds up `partials`, as `sum` would.
+/// The kernel that adds up `partials`, [chunks, columns], as `sum` would.
 Value fold(OpBuilder &b, Operation *sum, Value partials) {
-  RankedTensorType type = tensorType(sum->getResult(0));
+  RankedTensorType type =
+      tensorType(partials).clone({1, tensorType(partials).getDimSize(1)});
   MLIRContext *context = b.getContext();
   auto kernel = KernelOp::create(
       b, sum->getLoc(), type, KernelKindAttr::get(context, KernelKind::Fold),
@@ -38,8 +40,12 @@ Value fold(OpBuilder &b, Operation *sum, Value partials) {
                               partials.getLoc());
   Operation *total = b.clone(*sum);
   total->setOperands(body->getArguments());
+  total->setAttr("axis", b.getI64IntegerAttr(0));
+  total->getResult(0).setType(type);
   sched::YieldOp::create(b, sum->getLoc(), total->getResults());
-  return kernel.getResult(0);
+  b.setInsertionPointAfter(kernel);
+  return TfmBuilder{b, sum->getLoc()}.reshape(kernel.getResult(0),
+                                              tensorType(sum->getResult(0)));
 }
 
 void split(KernelOp kernel, int64_t chunks) {
@@ -52,11 +58,15 @@ void split(KernelOp kernel, int64_t chunks) {
     if (!isSum(sum))
       continue;
     RankedTensorType type = tensorType(sum->getOperand(0));
-    types[i] = type.clone({chunks, type.getDimSize(1)});
+    int64_t columns = type.getShape().back();
+    types[i] = type.clone({chunks, columns});
     inside.setInsertionPoint(sum);
-    Value partials =
-        ReduceChunksOp::create(inside, sum->getLoc(), types[i],
-                               sum->getOperand(0), isa<ReduceMaxOp>(sum));
+    // Rows may be of one text: an axis before theirs.
+    Value rows = TfmBuilder{inside, sum->getLoc()}.reshape(
+        sum->getOperand(0),
+        type.clone({type.getNumElements() / columns, columns}));
+    Value partials = ReduceChunksOp::create(inside, sum->getLoc(), types[i],
+                                            rows, isa<ReduceMaxOp>(sum));
     yield->setOperand(i, partials);
     sums.push_back({i, sum});
   }

@@ -40,7 +40,8 @@ public:
   static std::optional<Loss> of(CrossEntropyBackwardOp derivative) {
     Loss loss;
     loss.product = productUnder(derivative.getLogits());
-    if (!loss.product || !loss.collect() || loss.dependsOnItself())
+    if (!loss.product || !loss.collect() || loss.readsTwoWays() ||
+        loss.dependsOnItself())
       return std::nullopt;
     return loss;
   }
@@ -107,6 +108,7 @@ private:
   bool collect() {
     members.insert(product);
     ofRows.insert(product.getA());
+    matrices.insert(product.getA());
     shared.insert(product.getB());
     wide.insert(product.getY());
     for (Operation *op = product->getNextNode(); op; op = op->getNextNode())
@@ -138,6 +140,8 @@ private:
     }
     if (auto matmul = dyn_cast<MatmulOp>(op))
       return addProduct(matmul);
+    if (op->getNumResults() != 1)
+      return false;
     Value result = op->getResult(0);
     if (auto sum = dyn_cast<ReduceSumOp>(op)) {
       sums.insert(result);
@@ -168,11 +172,14 @@ private:
     if (tensorType(a).getRank() != 2 || (wide.contains(a) && wide.contains(b)))
       return false;
     Value other = wide.contains(a) ? b : a;
-    if (wide.contains(a) && !matmul.getTransposeA())
+    if (wide.contains(a) && !matmul.getTransposeA()) {
+      matrices.insert(matmul.getY());
       return shared.insert(other), true;
+    }
     if (!matmul.getTransposeA() || matmul.getTransposeB())
       return false;
     ofRows.insert(other);
+    matrices.insert(other);
     sums.insert(matmul.getY());
     return true;
   }
@@ -199,6 +206,12 @@ private:
     }
   }
 
+  /// Whether they read a value row by row and as a whole, too.
+  bool readsTwoWays() const {
+    return llvm::any_of(ofRows,
+                        [&](Value value) { return shared.contains(value); });
+  }
+
   /// Whether something that they read is computed of what they give.
   bool dependsOnItself() const {
     BackwardSliceOptions options;
@@ -215,14 +228,20 @@ private:
 
   int64_t vocabulary() { return tensorType(product.getY()).getShape().back(); }
 
-  /// That of the rows of a chunk: [rows, columns], or [rows].
+  /// That of the rows of a chunk: [rows, vocabulary] of logits, [rows, columns]
+  /// of what products take and give, and else [rows].
   RankedTensorType chunkType(Value value) {
+    if (wide.contains(value))
+      return wideType(value);
     RankedTensorType type = tensorType(value);
-    int64_t columns = type.getNumElements() / rows();
     SmallVector<int64_t> shape = {rows() / count};
-    if (type.getShape().back() == columns && type.getNumElements() != rows())
-      shape.push_back(columns);
+    if (matrices.contains(value))
+      shape.push_back(type.getShape().back());
     return RankedTensorType::get(shape, type.getElementType());
+  }
+  RankedTensorType wideType(Value value) {
+    return RankedTensorType::get({rows() / count, vocabulary()},
+                                 tensorType(value).getElementType());
   }
   RankedTensorType stackedType(RankedTensorType type) const {
     return ::stackedType(type, count);
@@ -251,8 +270,8 @@ private:
           continue;
         auto bias = operand.getDefiningOp<BroadcastOp>();
         now.map(operand, bias ? TfmBuilder{b, op->getLoc()}.broadcast(
-                                    now.lookup(bias.getX()), chunkType(operand))
-                              : splat(b, op->getLoc(), chunkType(operand),
+                                    now.lookup(bias.getX()), wideType(operand))
+                              : splat(b, op->getLoc(), wideType(operand),
                                       *floatSplat(operand)));
       }
       Operation *copy = b.clone(*op, now);
@@ -273,8 +292,8 @@ private:
   int64_t count = 1;
   /// In program order.
   SetVector<Operation *> members;
-  /// Logits, and what is as large.
-  llvm::DenseSet<Value> wide;
+  /// Logits, and what is as large; other operands and results of products.
+  llvm::DenseSet<Value> wide, matrices;
   /// What the ops read: a row of it for each of logits, or all of it.
   SetVector<Value> ofRows, shared;
   /// What they give: sums over all rows, and what each row has.

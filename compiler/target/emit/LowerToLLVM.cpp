@@ -34,7 +34,9 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -134,6 +136,56 @@ std::unique_ptr<llvm::Module> tfm::translateToLLVM(ModuleOp module,
   return result;
 }
 
+namespace {
+
+/// Stores of one lane, by a constant mask, as stores of that element. LLVM 22
+/// makes one of a truncated vector a store of the wide element: it writes over
+/// what lies behind.
+struct StoreSingleLanesPass : llvm::PassInfoMixin<StoreSingleLanesPass> {
+  llvm::PreservedAnalyses run(llvm::Function &function,
+                              llvm::FunctionAnalysisManager &) {
+    for (llvm::Instruction &instruction :
+         llvm::make_early_inc_range(llvm::instructions(function))) {
+      auto *store = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
+      if (!store || store->getIntrinsicID() != llvm::Intrinsic::masked_store)
+        continue;
+      llvm::Value *vector = store->getArgOperand(0);
+      std::optional<unsigned> lane = onlyLane(*store);
+      if (!lane)
+        continue;
+      llvm::IRBuilder<> b(store);
+      llvm::Type *element = vector->getType()->getScalarType();
+      llvm::Value *to =
+          b.CreateConstGEP1_32(element, store->getArgOperand(1), *lane);
+      b.CreateAlignedStore(b.CreateExtractElement(vector, *lane), to,
+                           llvm::Align(element->getScalarSizeInBits() / 8));
+      store->eraseFromParent();
+    }
+    return llvm::PreservedAnalyses::none();
+  }
+
+private:
+  static std::optional<unsigned> onlyLane(llvm::IntrinsicInst &store) {
+    auto *mask = llvm::dyn_cast<llvm::Constant>(
+        store.getArgOperand(store.arg_size() - 1));
+    if (!mask)
+      return std::nullopt;
+    std::optional<unsigned> only;
+    auto *type = llvm::cast<llvm::FixedVectorType>(mask->getType());
+    for (unsigned i = 0; i < type->getNumElements(); ++i) {
+      llvm::Constant *lane = mask->getAggregateElement(i);
+      if (!lane || (!lane->isNullValue() && !lane->isOneValue()) ||
+          (lane->isOneValue() && only))
+        return std::nullopt;
+      if (lane->isOneValue())
+        only = i;
+    }
+    return only;
+  }
+};
+
+} // namespace
+
 /// What the emitters leave to do is little: address arithmetic to fold, loads
 /// and invariants to hoist. LLVM's stock pipelines take several times as long
 /// and would unroll and vectorise what is already blocked for the registers.
@@ -157,6 +209,7 @@ void tfm::optimizeKernels(llvm::Module &module, llvm::TargetMachine &machine) {
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   passes.addPass(llvm::createFunctionToLoopPassAdaptor(
       llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
+  passes.addPass(StoreSingleLanesPass());
   llvm::ModulePassManager manager;
   manager.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
   manager.run(module, modules);

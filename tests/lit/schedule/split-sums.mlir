@@ -16,6 +16,21 @@ func.func @long(%x: tensor<1000x8xf32>) -> tensor<1x8xf32> {
 
 // -----
 
+// Of one text: the axis of its rows is not the first.
+// CHECK-LABEL: func.func @one_text
+// CHECK: %[[R:.*]] = tfm.reshape %{{.*}} : tensor<1x1000x8xf32> to tensor<1000x8xf32>
+// CHECK: sched.reduce_chunks %[[R]] : tensor<1000x8xf32> to tensor<16x8xf32>
+// CHECK: %[[S:.*]] = sched.kernel fold 1 by 8 ({{.*}} : tensor<16x8xf32>) [memory] -> (tensor<1x8xf32>) [point]
+// CHECK: tfm.reduce_sum %{{.*}} axis 0 : tensor<16x8xf32>
+// CHECK: tfm.reshape %[[S]] : tensor<1x8xf32> to tensor<1x1x8xf32>
+func.func @one_text(%x: tensor<1x1000x8xf32>) -> tensor<1x1x8xf32> {
+  %a = tfm.exp %x : tensor<1x1000x8xf32>
+  %s = tfm.reduce_sum %a axis 1 : tensor<1x1000x8xf32>
+  return %s : tensor<1x1x8xf32>
+}
+
+// -----
+
 // A short one is not worth a second kernel.
 // CHECK-LABEL: func.func @short
 // CHECK: sched.kernel row 100 by 8 {{.*}} -> (tensor<1x8xf32>) [memory]

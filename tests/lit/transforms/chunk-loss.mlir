@@ -98,3 +98,36 @@ module {
     return %dx : tensor<256x8xf32>
   }
 }
+
+// -----
+
+// Nor where rows meet each other: all of them are wanted for each.
+// CHECK-LABEL: func.func @train
+// CHECK-NOT: tfm.repeat
+module {
+  func.func @train(%x: tensor<256x8xf32>, %targets: tensor<256xi32>, %dlosses: tensor<256xf32>) -> tensor<256x8xf32> {
+    %l = tfm.matmul %x, %x transpose_b : tensor<256x8xf32>, tensor<256x8xf32>
+    %losses, %lse = tfm.cross_entropy %l, %targets : tensor<256x256xf32>, tensor<256xi32>
+    %d = tfm.cross_entropy_backward %l, %targets, %lse, %dlosses : tensor<256x256xf32>, tensor<256xi32>, tensor<256xf32>
+    %dx = tfm.matmul %d, %x : tensor<256x256xf32>, tensor<256x8xf32>
+    return %dx : tensor<256x8xf32>
+  }
+}
+
+// -----
+
+// Rows of one number.
+// CHECK-LABEL: func.func @train
+// CHECK: tfm.repeat 4 carried() stacked(%{{.*}} : tensor<4x64x1xf32>, tensor<4x64xi32>, tensor<4x64xf32>)
+// CHECK: tfm.yield %{{.*}} : tensor<64x1xf32>
+module {
+  func.func @train(%x: tensor<256x1xf32>, %w: tensor<50x1xf32>, %targets: tensor<256x1xi32>, %dlosses: tensor<256x1xf32>) -> tensor<256x1xf32> {
+    %l = tfm.matmul %x, %w transpose_b : tensor<256x1xf32>, tensor<50x1xf32>
+    %lr = tfm.reshape %l : tensor<256x50xf32> to tensor<256x1x50xf32>
+    %losses, %lse = tfm.cross_entropy %lr, %targets : tensor<256x1x50xf32>, tensor<256x1xi32>
+    %d = tfm.cross_entropy_backward %lr, %targets, %lse, %dlosses : tensor<256x1x50xf32>, tensor<256x1xi32>, tensor<256x1xf32>
+    %dr = tfm.reshape %d : tensor<256x1x50xf32> to tensor<256x50xf32>
+    %dx = tfm.matmul %dr, %w : tensor<256x50xf32>, tensor<50x1xf32>
+    return %dx : tensor<256x1xf32>
+  }
+}

@@ -13,6 +13,7 @@
 #include "tests/unit/kernels/Philox.h"
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 using namespace mlir;
 using namespace tfm;
@@ -160,6 +161,44 @@ TEST(VectorHelpers, SineAndCosineAreAccurate) {
   EXPECT_LE(std::fabs(c[2]), 1.0f);
   EXPECT_TRUE(std::isnan(s[3]));
   EXPECT_TRUE(std::isnan(c[4]));
+}
+
+// Of a tail of any length nothing behind it is written, where elements are
+// narrower than what they are computed in, too.
+TEST(VectorHelpers, TailsAreStoredAlone) {
+  Kernels kernels;
+  OpBuilder &b = kernels.builder;
+  const int64_t lanes = kernels.target.lanes, room = 4 * lanes;
+  auto type = MemRefType::get({2 * lanes * lanes}, b.getF32Type());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    KernelBuilder kb(b, *kernels.module, lanes);
+    auto func = beginKernel(b, *kernels.module, "tails", {type, type}, 0);
+    Value x = kb.pointer(func.getArgument(0)),
+          y = kb.pointer(func.getArgument(1));
+    auto wide = VectorType::get({lanes}, b.getI32Type());
+    Value integers = arith::FPToSIOp::create(b, kb.loc, wide, kb.load(x));
+    int64_t at = 0;
+    for (Type element : {Type(b.getI8Type()), Type(b.getI16Type())})
+      for (int64_t count = 1; count <= lanes; ++count, at += room)
+        kb.store(
+            arith::TruncIOp::create(b, kb.loc, wide.clone(element), integers),
+            kb.at(y, kb.i64(at), b.getI8Type()), kb.maskOf(kb.i64(count)),
+            element);
+  }
+  kernels.compile();
+  Buffer x(2 * lanes * lanes), y(2 * lanes * lanes);
+  std::fill_n(x.data(), lanes, 7.0f);
+  std::memset(y.data(), 0x55, sizeof(float) * 2 * lanes * lanes);
+  kernels.run("tails", {&x, &y}, 0);
+  const auto *found = reinterpret_cast<const unsigned char *>(y.data());
+  for (int64_t bytes : {1, 2})
+    for (int64_t count = 1; count <= lanes; ++count)
+      for (int64_t i = 0; i < room; ++i, ++found)
+        ASSERT_EQ(*found, i >= count * bytes ? 0x55
+                          : i % bytes        ? 0
+                                             : 7)
+            << "byte " << i << " of " << count << " elements of " << bytes;
 }
 
 TEST(VectorHelpers, PhiloxGivesThePublishedNumbers) {
