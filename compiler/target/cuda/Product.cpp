@@ -467,8 +467,13 @@ static double emitHopperForm(ModuleOp module, StringRef name,
   double otherSeconds = secondsOf(other, Units::Tensor, shape, h100);
   if (!canMultiplyInWarpgroups(product))
     return otherSeconds;
-  bool takesRegisters =
-      product.launch.getWrites().size() > 1 || product.launch.getRng();
+  // GELU's derivative is so long.
+  constexpr int64_t much = 8;
+  int64_t follows = llvm::count_if(*product.op->getBlock(), [](Operation &op) {
+    return op.hasTrait<OpTrait::Elementwise>();
+  });
+  bool takesRegisters = product.launch.getWrites().size() > 1 ||
+                        product.launch.getRng() || follows > much;
   ProductTile tile = chooseTile(Units::Warpgroup, shape, h100, takesRegisters);
   double seconds = secondsOf(tile, Units::Warpgroup, shape, h100);
   // What estimates are off by at least.
