@@ -152,10 +152,13 @@ private:
     wide.replaceAllUsesExcept(read, cast);
   }
 
-  /// Whether an op is a sum, or a view of which nothing but sums are taken.
+  /// Whether an op is a sum over rows, or a view of which nothing but such sums
+  /// are taken. Those within rows are statistics, of f32.
   static bool isSummed(Operation *op) {
-    return isa<ReduceSumOp>(op) ||
-           (isa<ReshapeOp>(op) && llvm::all_of(op->getUsers(), isSummed));
+    if (auto sum = dyn_cast<ReduceSumOp>(op))
+      return static_cast<int64_t>(sum.getAxis()) !=
+             tensorType(sum.getX()).getRank() - 1;
+    return isa<ReshapeOp>(op) && llvm::all_of(op->getUsers(), isSummed);
   }
 
   /// Whether `value` is what elementwise ops make of a product that they alone

@@ -177,18 +177,21 @@ TEST(VectorHelpers, TailsAreStoredAlone) {
     Value x = kb.pointer(func.getArgument(0)),
           y = kb.pointer(func.getArgument(1));
     auto wide = VectorType::get({lanes}, b.getI32Type());
-    Value integers = arith::FPToSIOp::create(b, kb.loc, wide, kb.load(x));
-    int64_t at = 0;
+    int64_t number = 0;
     for (Type element : {Type(b.getI8Type()), Type(b.getI16Type())})
-      for (int64_t count = 1; count <= lanes; ++count, at += room)
+      for (int64_t count = 1; count <= lanes; ++count, ++number) {
+        // Each of numbers of its own, so that none is stored twice.
+        Value integers = arith::FPToSIOp::create(
+            b, kb.loc, wide, kb.load(kb.at(x, kb.i64(number * lanes))));
         kb.store(
             arith::TruncIOp::create(b, kb.loc, wide.clone(element), integers),
-            kb.at(y, kb.i64(at), b.getI8Type()), kb.maskOf(kb.i64(count)),
-            element);
+            kb.at(y, kb.i64(number * room), b.getI8Type()),
+            kb.maskOf(kb.i64(count)), element);
+      }
   }
   kernels.compile();
   Buffer x(2 * lanes * lanes), y(2 * lanes * lanes);
-  std::fill_n(x.data(), lanes, 7.0f);
+  std::fill_n(x.data(), 2 * lanes * lanes, 7.0f);
   std::memset(y.data(), 0x55, sizeof(float) * 2 * lanes * lanes);
   kernels.run("tails", {&x, &y}, 0);
   const auto *found = reinterpret_cast<const unsigned char *>(y.data());
