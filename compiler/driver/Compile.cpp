@@ -9,6 +9,7 @@
 
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Pipelines.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Linker/Linker.h"
@@ -77,13 +78,14 @@ std::string recipeText(ModuleOp module) {
 
 } // namespace
 
-/// Tests verify after every pass (tfm-opt): a user's build need not.
+/// Tests verify after every pass (tfm-opt), a user's build once behind each
+/// stage: what breaks a rule is not scheduled, and no kernel is made of it.
 static LogicalResult run(ModuleOp module,
                          llvm::function_ref<void(OpPassManager &)> add) {
   PassManager passes(module.getContext());
   passes.enableVerifier(false);
   add(passes);
-  return passes.run(module);
+  return success(succeeded(passes.run(module)) && succeeded(verify(module)));
 }
 
 LogicalResult tfm::prepare(ModuleOp module, const KernelTarget &target) {
