@@ -264,6 +264,11 @@ class Words(unittest.TestCase):
                              f"Run `tfmc {command[0]} --help` for more information.\n",
                              *command, "-D", "width=96", "-D", "layers=1", "-D", "width=192", GPT2)
 
+    def test_an_option_before_the_file_that_run_has_not(self):
+        for option, value in ("--cpu", "x86-64-v3"), ("--precision", "bf16"):
+            self.assert_says(f"tfmc run: {option}: what stands before the file is -D, --families or --ignore-key\n"
+                             "Run `tfmc run --help` for more information.\n", "run", option, value, GPT2, "info")
+
     def test_a_path_that_is_empty(self):
         for command, option in (("build", "--output"), ("report", "--output"),
                                 ("report", "--against"), ("tokenizer", "--out")):

@@ -337,6 +337,12 @@ void tfm::addRunCommand(CLI::App &app, int &status) {
     refuseDefines(command->remaining());
     std::vector<std::string> words = command->remaining();
     std::string file = options->file;
+    // An option that there is not: what stands behind it is then the file.
+    if (!words.empty() && llvm::StringRef(words.front()).starts_with("-") &&
+        !llvm::sys::fs::exists(file))
+      throw CLI::ValidationError(words.front(),
+                                 "what stands before the file is -D, "
+                                 "--families or --ignore-key");
     if (llvm::sys::fs::is_directory(file) || isGguf(file)) {
       if (needsTrainBlock(words)) {
         messages() << "tfmc: error: `" << words.front()
