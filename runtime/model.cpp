@@ -433,6 +433,40 @@ void Model::setQuantised(const tfm_parameter &parameter, const Bytes &source,
   writeAll(*memory, place(parameter).minimum, minima);
 }
 
+/// A copy of what lies in the arena.
+template <typename T>
+static std::vector<T> readAll(Device &device, uint64_t offset, size_t count) {
+  PendingRead<T> from = device.read<T>(offset, count);
+  std::span<const T> values = from.values();
+  return {values.begin(), values.end()};
+}
+
+Int8Rows Model::readInt8(const tfm_parameter &parameter) const {
+  OutputRows rows = outputRows(parameter);
+  const tfm_place &from = place(parameter);
+  size_t count = rows.outputs() * rows.terms();
+  Int8Rows kept;
+  kept.scales = readAll<float>(*memory, from.scale, rows.outputs());
+  if (from.panel_outputs == 0) {
+    kept.integers = readAll<int8_t>(*memory, from.value, count);
+  } else {
+    Panels panels(rows, from.panel_outputs);
+    kept.integers.resize(count);
+    panels.load(memory->read<uint8_t>(from.value, panels.bytes()).values(),
+                kept.integers);
+  }
+  return kept;
+}
+
+Int4Groups Model::readInt4(const tfm_parameter &parameter) const {
+  OutputRows rows = outputRows(parameter);
+  const tfm_place &from = place(parameter);
+  size_t groups = rows.outputs() * groupsOf(rows.terms());
+  return {readAll<uint8_t>(*memory, from.value, groups * TFM_GROUP_BYTES),
+          readAll<uint16_t>(*memory, from.scale, groups),
+          readAll<uint16_t>(*memory, from.minimum, groups)};
+}
+
 PendingRead<float> Model::readValue(const tfm_parameter &parameter) const {
   const tfm_place &from = place(parameter);
   size_t count = elements(parameter.rank, parameter.shape);
@@ -450,26 +484,11 @@ PendingRead<float> Model::readValue(const tfm_parameter &parameter) const {
     std::ranges::transform(memory->read<uint16_t>(from.value, count).values(),
                            widened.begin(), fromBFloat16);
   } else if (parameter.dtype == TFM_I8) {
-    OutputRows rows = outputRows(parameter);
-    PendingRead<float> scales = memory->read<float>(from.scale, rows.outputs());
-    if (from.panel_outputs == 0) {
-      PendingRead<int8_t> quantised = memory->read<int8_t>(from.value, count);
-      dequantise(quantised.values(), scales.values(), rows, widened);
-    } else {
-      Panels panels(rows, from.panel_outputs);
-      std::vector<int8_t> quantised(count);
-      panels.load(memory->read<uint8_t>(from.value, panels.bytes()).values(),
-                  quantised);
-      dequantise(quantised, scales.values(), rows, widened);
-    }
+    Int8Rows kept = readInt8(parameter);
+    dequantise(kept.integers, kept.scales, outputRows(parameter), widened);
   } else {
-    OutputRows rows = outputRows(parameter);
-    size_t groups = rows.outputs() * groupsOf(rows.terms());
-    PendingRead<uint8_t> quantised =
-        memory->read<uint8_t>(from.value, groups * TFM_GROUP_BYTES);
-    PendingRead<uint16_t> scales = memory->read<uint16_t>(from.scale, groups),
-                          minima = memory->read<uint16_t>(from.minimum, groups);
-    dequantise(quantised.values(), scales.values(), minima.values(), rows,
+    Int4Groups kept = readInt4(parameter);
+    dequantise(kept.integers, kept.scales, kept.minima, outputRows(parameter),
                widened);
   }
   return PendingRead<float>(widened);
@@ -605,11 +624,17 @@ std::vector<int64_t> shapeOf(const tfm_parameter &parameter) {
 
 std::vector<FloatTensor> parameterTensors(const Model &model) {
   std::vector<FloatTensor> tensors;
-  for (const tfm_parameter &parameter : model.parameters())
-    tensors.push_back(
-        {parameter.name, shapeOf(parameter),
-         [&model, &parameter] { return model.readValue(parameter); },
-         parameter.output_axis});
+  for (const tfm_parameter &parameter : model.parameters()) {
+    FloatTensor &tensor = tensors.emplace_back();
+    tensor.name = parameter.name;
+    tensor.shape = shapeOf(parameter);
+    tensor.outputAxis = parameter.output_axis;
+    tensor.read = [&] { return model.readValue(parameter); };
+    if (parameter.dtype == TFM_I8)
+      tensor.readInt8 = [&] { return model.readInt8(parameter); };
+    if (parameter.dtype == TFM_I4)
+      tensor.readInt4 = [&] { return model.readInt4(parameter); };
+  }
   return tensors;
 }
 

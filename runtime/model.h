@@ -134,6 +134,9 @@ public:
   /// As f32, which stay until the next read of a value that is stored in
   /// another type.
   PendingRead<float> readValue(const tfm_parameter &parameter) const;
+  /// The integers of a parameter of TFM_I8, and those of one of TFM_I4.
+  Int8Rows readInt8(const tfm_parameter &parameter) const;
+  Int4Groups readInt4(const tfm_parameter &parameter) const;
   /// Whether it has the first (0) or second (1) tensor of the optimizer's
   /// state, and its elements.
   bool hasState(const tfm_parameter &parameter, int number) const;

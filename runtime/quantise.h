@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace tfm {
 
@@ -104,6 +105,18 @@ void round(std::span<const float> values, std::span<uint16_t> rounded);
 /// each comes to row i of `rounded`, whose rows begin `terms` apart.
 void roundRowsToColumns(std::span<const float> values, size_t width,
                         size_t terms, std::span<uint16_t> rounded);
+
+/// A tensor of such integers as files have it: in 8 bits [outputs, terms] and a
+/// scale for each output, in 4 `groupedBytes` for each output and for each of
+/// its groups a scale and a minimum.
+struct Int8Rows {
+  std::vector<int8_t> integers;
+  std::vector<float> scales;
+};
+struct Int4Groups {
+  std::vector<uint8_t> integers;
+  std::vector<uint16_t> scales, minima;
+};
 
 /// A tensor, to integers [outputs, terms] and scales [outputs]. Values must be
 /// finite. An output of zeros has the scale 0, and so has one whose

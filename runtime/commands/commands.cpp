@@ -207,14 +207,6 @@ void requireAll(const CommonOptions &options, const Unmatched &unmatched) {
         "\n");
 }
 
-/// Says that blocks of a .gguf file become those of another type.
-void tellRequantised(const CommonOptions &options, const std::string &type) {
-  if (options.speaks() && type.starts_with("int") && isGguf(options.weights) &&
-      !isFolder(options.weights) && GgufReader(options.weights).isQuantised())
-    say("note: the weights of " + printable(options.weights) +
-        " are requantised: its blocks are not those of " + type + "\n");
-}
-
 } // namespace
 
 void loadWeights(const CommonOptions &options, Model &model) {
@@ -225,8 +217,6 @@ void loadWeights(const CommonOptions &options, Model &model) {
   if (options.speaks())
     for (const std::string &note : notes)
       say("note: " + printable(note) + "\n");
-  tellRequantised(options,
-                  parseRecipe(model.descriptor().recipe).generate.weights);
   if (options.processes)
     options.processes->requireSame("other weights", checksumOf(model).text(),
                                    "give all of them the same ones");
@@ -762,6 +752,8 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   if (isGguf(out))
     throw InputError(out + ": what is written is no .gguf file, but a "
                            "safetensors one: name it .safetensors");
+  const std::string kept = parseRecipe(descriptor.recipe).generate.weights;
+  const std::string &written = command.dtypeName;
   if (command.seed) {
     initialise(model, *command.seed);
   } else {
@@ -770,13 +762,14 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
     Unmatched unmatched;
     loadParameters(model, weights, command.partial ? &unmatched : nullptr);
     requireAll(command, unmatched);
+    const std::string &last = written.starts_with("int") ? written : kept;
+    if (std::string note = requantisedNote(weights, kept, last);
+        command.speaks() && !note.empty())
+      say("note: " + printable(note) + "\n");
   }
-  const std::string weights = parseRecipe(descriptor.recipe).generate.weights;
-  const std::string &written = command.dtypeName;
-  tellRequantised(command, written.starts_with("int") ? written : weights);
   // Written as it is kept it is what another build would write.
-  if (weights != "f32" && weights != written)
-    say("note: this build has made " + weights +
+  if (kept != "f32" && kept != written)
+    say("note: this build has made " + kept +
         " of the weights, and exports what they are now; a build with "
         "generate.weights = f32 exports them as they were\n");
   std::vector<FloatTensor> tensors = parameterTensors(model);

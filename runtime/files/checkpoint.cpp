@@ -337,12 +337,13 @@ std::string notFinite(const Model &model) {
 std::vector<std::string> loadWeights(const std::string &path, Model &model,
                                      Unmatched *unmatched) {
   std::vector<std::string> notes;
-  if (loadParameters(model, WeightFiles(path, familyOf(model.descriptor())),
-                     unmatched))
-    notes.push_back("the weights of " + path +
-                    " are requantised: they are integers of other bits than "
-                    "this build's (generate.weights)");
-  if (std::string note = requireConfig(path, model.descriptor()); !note.empty())
+  const tfm_model &descriptor = model.descriptor();
+  WeightFiles weights(path, familyOf(descriptor));
+  loadParameters(model, weights, unmatched);
+  const std::string kept = parseRecipe(descriptor.recipe).generate.weights;
+  if (std::string note = requantisedNote(weights, kept, kept); !note.empty())
+    notes.push_back(std::move(note));
+  if (std::string note = requireConfig(path, descriptor); !note.empty())
     notes.push_back(std::move(note));
   return notes;
 }

@@ -252,6 +252,11 @@ std::pair<std::string, TensorEntry> readEntry(Cursor &cursor,
 
 } // namespace
 
+bool isBlockType(std::string_view dtype) {
+  const BlockType *type = typeOf(dtype);
+  return type && type->elements > 1;
+}
+
 GgufReader::GgufReader(const std::string &path) : TensorFile(path) {
   static_assert(std::endian::native == std::endian::little,
                 "numbers are read as they lie there");
@@ -369,12 +374,6 @@ json GgufReader::config(const json &gguf) const {
   for (const auto &[tensor, key] : gguf.at("without").items())
     set(key.get<std::string>(), tensor, find(tensor) == nullptr);
   return result;
-}
-
-bool GgufReader::isQuantised() const {
-  return std::ranges::any_of(parsed.tensors, [](const auto &tensor) {
-    return typeOf(tensor.second.dtype)->elements > 1;
-  });
 }
 
 void GgufReader::rename(const json &gguf) {

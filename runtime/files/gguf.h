@@ -28,6 +28,9 @@ namespace tfm {
 /// Whether the name of a file says that it is one.
 bool isGguf(const std::string &path);
 
+/// Whether a type of tensors is blocks of integers, with a scale each.
+bool isBlockType(std::string_view dtype);
+
 class GgufReader : public TensorFile {
 public:
   /// Reads where everything is; tensors have the names that the file has.
@@ -37,9 +40,6 @@ public:
   /// `general.architecture`, `llama.block_count`, ...; of long lists, and of
   /// numbers that are none, a text that says what they are.
   const nlohmann::json &metadata() const { return values; }
-
-  /// Whether any of its tensors has less than 16 bits for a number.
-  bool isQuantised() const;
 
   /// What a config.json of a family would say; `gguf` is that member of its
   /// table. What the table does not know has its name here.

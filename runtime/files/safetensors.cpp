@@ -11,7 +11,6 @@
 #include "runtime/files/checksum.h"
 #include "runtime/files/system_call.h"
 #include "runtime/float16.h"
-#include "runtime/quantise.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -351,26 +350,34 @@ static std::string headerText(const std::vector<FloatTensor> &tensors,
   return text;
 }
 
-static void writeInt8(AtomicFile &file, std::span<const float> values,
-                      const FloatTensor &tensor) {
+/// The integers that a device has, else those that are made of its values.
+static Int8Rows int8Of(const FloatTensor &tensor) {
+  if (tensor.readInt8)
+    return tensor.readInt8();
   OutputRows rows(tensor.shape, tensor.outputAxis);
-  std::vector<int8_t> integers(values.size());
-  std::vector<float> scales(rows.outputs());
-  quantise(values, rows, integers, scales);
-  file.write(integers.data(), integers.size());
-  file.write(scales.data(), scales.size() * sizeof(float));
+  Int8Rows made;
+  made.integers.resize(tensor.elements());
+  made.scales.resize(rows.outputs());
+  quantise(tensor.read().values(), rows, made.integers, made.scales);
+  return made;
 }
 
-static void writeInt4(AtomicFile &file, std::span<const float> values,
-                      const FloatTensor &tensor) {
+static Int4Groups int4Of(const FloatTensor &tensor) {
+  if (tensor.readInt4)
+    return tensor.readInt4();
   OutputRows rows(tensor.shape, tensor.outputAxis);
-  std::vector<uint8_t> bytes(rows.outputs() * groupedBytes(rows.terms()));
-  std::vector<uint16_t> scales(rows.outputs() * groupsOf(rows.terms()));
-  std::vector<uint16_t> minima(scales.size());
-  quantise(values, rows, bytes, scales, minima);
-  file.write(bytes.data(), bytes.size());
-  file.write(scales.data(), scales.size() * sizeof(uint16_t));
-  file.write(minima.data(), minima.size() * sizeof(uint16_t));
+  Int4Groups made;
+  made.integers.resize(rows.outputs() * groupedBytes(rows.terms()));
+  made.scales.resize(rows.outputs() * groupsOf(rows.terms()));
+  made.minima.resize(made.scales.size());
+  quantise(tensor.read().values(), rows, made.integers, made.scales,
+           made.minima);
+  return made;
+}
+
+template <typename T>
+static void writeAll(AtomicFile &file, const std::vector<T> &values) {
+  file.write(values.data(), values.size() * sizeof(T));
 }
 
 /// Writes values in a type of 16 bits, some at a time.
@@ -398,17 +405,24 @@ static void writeWith(const std::string &header, AtomicFile &file,
   file.write(length, sizeof length);
   file.write(header);
   for (const FloatTensor &tensor : tensors) {
-    PendingRead<float> read = tensor.read();
-    std::span<const float> values = read.values();
     std::string_view dtype = nameOf(tensor, type);
-    if (dtype == int8Type)
-      writeInt8(file, values, tensor);
-    else if (dtype == int4Type)
-      writeInt4(file, values, tensor);
-    else if (dtype == "F32")
-      file.write(values.data(), values.size_bytes());
-    else
-      writeRounded(file, values, type);
+    if (dtype == int8Type) {
+      Int8Rows rows = int8Of(tensor);
+      writeAll(file, rows.integers);
+      writeAll(file, rows.scales);
+    } else if (dtype == int4Type) {
+      Int4Groups groups = int4Of(tensor);
+      writeAll(file, groups.integers);
+      writeAll(file, groups.scales);
+      writeAll(file, groups.minima);
+    } else {
+      PendingRead<float> read = tensor.read();
+      std::span<const float> values = read.values();
+      if (dtype == "F32")
+        file.write(values.data(), values.size_bytes());
+      else
+        writeRounded(file, values, type);
+    }
   }
 }
 

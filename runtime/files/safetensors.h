@@ -16,6 +16,7 @@
 
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/tensor_file.h"
+#include "runtime/quantise.h"
 
 #include "runtime/device/device.h"
 #include <cstdint>
@@ -75,6 +76,9 @@ struct FloatTensor {
   std::function<PendingRead<float>()> read;
   /// As `tfm_parameter` has it.
   int64_t outputAxis = -1;
+  /// Where its device has integers, in 8 bits or in 4, reads these.
+  std::function<Int8Rows()> readInt8 = {};
+  std::function<Int4Groups()> readInt4 = {};
 
   size_t elements() const;
 };

@@ -457,8 +457,7 @@ void requireWithin(std::span<const float> values, size_t first,
       type == StoredType::INT4 ? "int4" : "bf16", largestOf(type)));
 }
 
-/// Whether its integers are then of other bits.
-bool load(Model &model, const tfm_parameter &parameter,
+void load(Model &model, const tfm_parameter &parameter,
           const StoredTensor &source) {
   const auto &[file, entry] = source.tensor;
   auto bytes = [&](size_t first, std::span<char> room) {
@@ -467,13 +466,13 @@ bool load(Model &model, const tfm_parameter &parameter,
   if (source.isInt8() && parameter.dtype == TFM_I8) {
     file->requireUnchanged(source.name, *entry);
     model.setQuantised(parameter, bytes, source.scales());
-    return false;
+    return;
   }
   if (source.isInt4() && parameter.dtype == TFM_I4) {
     file->requireUnchanged(source.name, *entry);
     StoredTensor::Groups groups = source.groups();
     model.setQuantised(parameter, bytes, groups.scales, groups.minima);
-    return false;
+    return;
   }
   if (source.isQuantised()) {
     std::vector<float> values = source.values(parameter.output_axis);
@@ -483,8 +482,7 @@ bool load(Model &model, const tfm_parameter &parameter,
       requireFinite(room, first, source);
       requireWithin(room, first, source, parameter);
     });
-    return (source.isInt8() || source.isInt4()) &&
-           (parameter.dtype == TFM_I8 || parameter.dtype == TFM_I4);
+    return;
   }
   try {
     model.setValue(parameter, [&](size_t first, std::span<float> room) {
@@ -499,13 +497,12 @@ bool load(Model &model, const tfm_parameter &parameter,
   }
   if (parameter.dtype != TFM_F32 || entry->dtype != "F32") {
     file->requireUnchanged(source.name, *entry);
-    return false;
+    return;
   }
   PendingRead<float> read = model.readValue(parameter);
   file->requireUnchanged(source.name,
                          {reinterpret_cast<const char *>(read.values().data()),
                           read.values().size_bytes()});
-  return false;
 }
 
 } // namespace
@@ -543,16 +540,35 @@ std::vector<std::vector<std::string>> storedNames(const Model &model,
   return all;
 }
 
-bool loadParameters(Model &model, const WeightFiles &weights,
+std::string requantisedNote(const WeightFiles &weights,
+                            const std::string &build, const std::string &type) {
+  if (!type.starts_with("int"))
+    return "";
+  const char *why = nullptr;
+  for (const auto &[name, tensor] : weights.tensors()) {
+    StoredTensor stored(weights, name);
+    // In f32 an integer of 8 bits is what it was; the groups of 4 bits have
+    // minima, and a weight that was least may be above its group's.
+    bool stays = stored.isInt8()
+                     ? type == "int8" && (build == "f32" || build == type)
+                     : type == "int4" && build == type;
+    if (isBlockType(tensor.entry->dtype))
+      why = "its blocks are not those of ";
+    else if ((stored.isInt8() || stored.isInt4()) && !stays)
+      why = "its integers are not kept as those of ";
+  }
+  return why ? "the weights of " + weights.path() + " are requantised: " + why +
+                   type
+             : "";
+}
+
+void loadParameters(Model &model, const WeightFiles &weights,
                     Unmatched *unmatched) {
   Matching matching(model, weights, unmatched);
-  bool requantised = false;
   try {
     for (size_t i = 0; i < matching.sources.size(); ++i)
       if (!matching.sources[i].empty())
-        requantised |=
-            load(model, model.parameters()[i], matching.sources[i][0]);
-    return requantised;
+        load(model, model.parameters()[i], matching.sources[i][0]);
   } catch (...) {
     for (const tfm_parameter &parameter : model.parameters())
       model.setValue(parameter, [](size_t, std::span<float> values) {

@@ -109,6 +109,12 @@ Checksum checksumOf(const Model &model);
 std::vector<std::vector<std::string>> storedNames(const Model &model,
                                                   const WeightFiles &weights);
 
+/// A note that integers of the files become others, where they become those of
+/// `type` in a build that keeps weights as `build`, as recipes call these;
+/// empty where they stay what they are, or become no integers.
+std::string requantisedNote(const WeightFiles &weights,
+                            const std::string &build, const std::string &type);
+
 /// Loads all parameters; every one must be there (under its name or one of its
 /// aliases, with or without a common prefix) with its shape and finite values.
 /// Beside them there may be buffers, and an output layer equal to the parameter
@@ -116,9 +122,8 @@ std::vector<std::vector<std::string>> storedNames(const Model &model,
 /// the parameters are then as they were, or (where the values are at fault) all
 /// zero: never half of them. With `unmatched` what only one of them has is put
 /// there, as long as they have anything in common; a parameter of the model
-/// keeps its value then. Returns whether integers of the file became such of
-/// other bits.
-bool loadParameters(Model &model, const WeightFiles &weights,
+/// keeps its value then.
+void loadParameters(Model &model, const WeightFiles &weights,
                     Unmatched *unmatched = nullptr);
 
 } // namespace tfm

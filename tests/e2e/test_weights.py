@@ -100,6 +100,28 @@ class Weights(InFolder):
         self.assertLess(abs(self.loss("int4", self.files["int8"]) - exact), 2e-2 * exact)
         self.assertLess(abs(self.loss("int8", self.files["int4"]) - self.loss("int4", self.files["int4"])), 1e-2)
 
+    def test_integers_are_exported_as_they_are(self):
+        """Numbers far from zero: made again of the numbers that they stand for, groups of 4 bits would be others."""
+        plain, far = self.path("plain.safetensors"), self.path("far.safetensors")
+        run(self.builds["f32"], "export", "--weights", self.run_folder, "-o", plain)
+        data = pathlib.Path(plain).read_bytes()
+        start = 8 + struct.unpack("<Q", data[:8])[0]
+        numbers = [number + 2 for number, in struct.iter_unpack("<f", data[start:])]
+        pathlib.Path(far).write_bytes(data[:start] + struct.pack(f"<{len(numbers)}f", *numbers))
+        files = {kind: self.path(f"far-{kind}.safetensors") for kind in self.files}
+        for kind, file in files.items():
+            run(self.builds["f32"], "export", "--weights", far, "--dtype", kind, "-o", file)
+        for build in ("f32", *files):
+            for kind, file in files.items():
+                for dtype in files:
+                    with self.subTest(build=build, file=kind, dtype=dtype):
+                        again = self.path("again.safetensors")
+                        result = run(self.builds[build], "export", "--weights", file, "--dtype", dtype, "-o", again)
+                        self.assertEqual(result.returncode, 0, result.stderr)
+                        stays = kind == dtype and build in {"int8": ("f32", "int8"), "int4": ("int4",)}[kind]
+                        self.assertEqual(pathlib.Path(file).read_bytes() == pathlib.Path(again).read_bytes(), stays)
+                        self.assertEqual("are requantised" in result.stderr, not stays, result.stderr)
+
     def test_weights_of_bf16_come_back(self):
         """However the build for them stores weights, it gives back the tensors that it was given, rounded."""
         written = []
