@@ -14,6 +14,7 @@
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checkpoint.h"
+#include "runtime/files/checksum.h"
 #include "runtime/files/hub.h"
 #include "runtime/files/read_json.h"
 #include "runtime/files/weights.h"
@@ -488,6 +489,21 @@ void noteLookahead(const Model &model, GenerateOptions &options, bool speaks) {
                      places));
 }
 
+/// Who continues some of the texts draws as the others do.
+void requireSameOptions(Processes &processes, const GenerateOptions &options,
+                        int64_t count) {
+  const SamplerOptions &sampler = options.sampler;
+  uint64_t seed = options.isNamedSeed ? options.seed : 0;
+  std::string told = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", count, options.tokens,
+      options.stopWhenFull, options.stop, options.endTokens, options.logprobs,
+      options.lookahead, seed, sampler.bias, sampler.repeatPenalty,
+      sampler.temperature, sampler.topK, sampler.topP, sampler.minP,
+      sampler.typicalP, sampler.greedy);
+  processes.requireSame("other options", checksumOf(told),
+                        "give all of them the same ones");
+}
+
 } // namespace
 
 void generate(const tfm_model &descriptor, const GenerateCommand &command) {
@@ -500,8 +516,12 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
                     {command.tokenizer, command.weights, command.ids,
                      /*idsWithout=*/true});
   GenerateOptions options = optionsOf(command, recipe, *tokenizer);
-  if (processes) // one that nobody has named
-    options.seed = processes->gather(options.seed)[0];
+  std::time_t now = std::time(nullptr);
+  if (processes) {
+    requireSameOptions(*processes, options, command.count);
+    now = processes->gather(now)[0];
+    options.seed = processes->gather(options.seed)[0]; // that nobody has named
+  }
   std::optional<ChatTemplate> chat;
   if (command.chat) {
     chat = findChat(command, recipe);
@@ -521,13 +541,17 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     std::string origin =
         prompt.origin.empty() ? nameOfPrompt(command) : prompt.origin;
     if (chat)
-      prompt.text =
-          chat->render(messagesOf(prompt.text, origin), std::time(nullptr));
+      prompt.text = chat->render(messagesOf(prompt.text, origin), now);
     tokens[i] =
         promptTokens(*tokenizer, prompt.text, /*withBegin=*/!chat, origin);
     if (chat && !command.json) // the answer alone is shown
       prompt.text.clear();
   });
+  if (processes)
+    processes->requireSame(chat ? "another tokenizer or chat template"
+                                : "another tokenizer",
+                           checksumOf(fmt::format("{}", tokens)),
+                           "give all of them the same files");
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);

@@ -326,9 +326,20 @@ class Launched(SharedRuns):
 
     def test_other_commands_and_options_are_told(self):
         script = self.folder / "differ.sh"
-        for other, what in ("eval --weights alone", "another command"), ("train --seed 3 --out differs", "other options"):
+        texts = "generate --weights alone --prompt"
+        (self.folder / "other").mkdir(exist_ok=True)
+        tokenizer = json.loads((self.folder / "alone" / "tokenizer.json").read_text())
+        vocabulary = tokenizer["model"]["vocab"]
+        vocabulary["1"], vocabulary["2"] = vocabulary["2"], vocabulary["1"]
+        (self.folder / "other" / "tokenizer.json").write_text(json.dumps(tokenizer))
+        for first, other, what in (("train --out differs", "eval --weights alone", "another command"),
+                                   ("train --out differs", "train --seed 3 --out differs", "other options"),
+                                   (texts + " 1+", texts + " 1+ --tokenizer other", "another tokenizer"),
+                                   (texts + " 1+ --seed 1", texts + " 1+ --seed 2", "other options"),
+                                   (texts + " 1+ --stop =", texts + " 1+", "other options"),
+                                   (texts + " 1+ --top-k 2", texts + " 1+ --top-k 3", "other options")):
             script.write_text("#!/bin/sh\nif [ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 1 ]; "
-                              f"then exec {self.model} {other}; else exec {self.model} train --out differs; fi\n")
+                              f"then exec {self.model} {other}; else exec {self.model} {first}; fi\n")
             result = self.launch_script(script)
             self.assertNotEqual(result.returncode, 0)
             self.assertRegex(result.stderr, rf"error: process 1 \(.+\) has {what} than process 0 \(.+\)")
