@@ -11,9 +11,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numbers>
 #include <numeric>
 #include <string>
 
@@ -23,9 +25,10 @@ namespace {
 
 /// The largest of some values, in lanes of which compilers make vectors; minus
 /// infinity of none.
-template <typename T> T largestOf(std::span<const T> values) {
-  std::array<T, 16> lanes;
-  lanes.fill(-std::numeric_limits<T>::infinity());
+template <typename T, typename Number = std::remove_const_t<T>>
+Number largestOf(std::span<T> values) {
+  std::array<Number, 16> lanes;
+  lanes.fill(-std::numeric_limits<Number>::infinity());
   size_t whole = values.size() / lanes.size() * lanes.size();
   for (size_t i = 0; i < whole; i += lanes.size())
     for (size_t lane = 0; lane < lanes.size(); ++lane)
@@ -33,6 +36,70 @@ template <typename T> T largestOf(std::span<const T> values) {
   for (size_t i = whole; i < values.size(); ++i)
     lanes[0] = std::max(lanes[0], values[i]);
   return *std::ranges::max_element(lanes);
+}
+
+/// Their sum, in lanes as well.
+double sumOf(std::span<const double> values) {
+  std::array<double, 8> lanes{};
+  size_t whole = values.size() / lanes.size() * lanes.size();
+  for (size_t i = 0; i < whole; i += lanes.size())
+    for (size_t lane = 0; lane < lanes.size(); ++lane)
+      lanes[lane] += values[i + lane];
+  for (size_t i = whole; i < values.size(); ++i)
+    lanes[0] += values[i];
+  return std::accumulate(lanes.begin(), lanes.end(), 0.0);
+}
+
+/// Replaces values of at most 0 by their exponentials, to 2 units in the last
+/// place; of what is below -708, to where numbers are normal, by 0. Without
+/// branches or calls, so that compilers make vectors of it: exp(x) is 2^k
+/// exp(r), r at most half of log(2), of which Taylor's series to the 13th power
+/// leaves less than 2^-57.
+[[gnu::always_inline]] inline void exponentialsOf(std::span<double> values) {
+  constexpr double lowest = -708;
+  // Added to a number below 2^51 it leaves the nearest integer in the last
+  // bits.
+  constexpr double rounding = 0x1.8p52;
+  // The first has so few bits that multiples are exact.
+  constexpr double log2High = 0x1.62e42fee00000p-1,
+                   log2Low = 0x1.a39ef35793c76p-33;
+  constexpr std::array<double, 14> factors = [] {
+    std::array<double, 14> reciprocals{};
+    double factorial = 1;
+    for (size_t n = 0; n < reciprocals.size(); ++n) {
+      factorial *= n == 0 ? 1.0 : static_cast<double>(n);
+      reciprocals[n] = 1 / factorial;
+    }
+    return reciprocals;
+  }();
+  for (double &value : values) {
+    double x = std::max(value, lowest);
+    double rounded = x * std::numbers::log2e + rounding;
+    double k = rounded - rounding;
+    double r = x - k * log2High - k * log2Low;
+    double series = factors.back();
+    for (size_t n = factors.size() - 1; n-- > 0;)
+      series = series * r + factors[n];
+    auto power =
+        std::bit_cast<double>((std::bit_cast<uint64_t>(rounded) << 52) +
+                              std::bit_cast<uint64_t>(1.0));
+    value = value < lowest ? 0 : series * power;
+  }
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2,fma"))) void
+exponentials256(std::span<double> values) {
+  exponentialsOf(values);
+}
+#endif
+
+void exponentials(std::span<double> values) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return exponentials256(values);
+#endif
+  exponentialsOf(values);
 }
 
 /// Where the largest is first; one pass finds the block that it is in.
@@ -50,6 +117,16 @@ template <typename T> int32_t firstLargest(std::span<const T> values) {
                          values.end(), largest);
   return found == values.end() ? 0
                                : static_cast<int32_t>(found - values.begin());
+}
+
+/// Throws InputError where there is none.
+template <typename Values> double highestOf(const Values &values) {
+  double highest = largestOf(std::span(values));
+  if (highest == -std::numeric_limits<double>::infinity())
+    throw InputError(
+        "no token is left to choose: --logit-bias forbids all that "
+        "the model could say");
+  return highest;
 }
 
 void requireNumbers(std::span<const float> logits) {
@@ -76,8 +153,15 @@ void Chances::append(std::span<const float> logits, int32_t token,
   };
   auto highest = static_cast<double>(largestOf(logits));
   double sum = 0;
-  for (float value : logits)
-    sum += std::exp(static_cast<double>(value) - highest);
+  std::array<double, 256> some;
+  for (size_t i = 0; i < logits.size(); i += some.size()) {
+    auto from = logits.subspan(i, std::min(some.size(), logits.size() - i));
+    std::ranges::transform(from, some.begin(), [&](float value) {
+      return static_cast<double>(value) - highest;
+    });
+    exponentials(std::span(some).first(from.size()));
+    sum += sumOf(std::span(some).first(from.size()));
+  }
   double all = highest + std::log(sum);
   to.push_back({token, logit(token) - all});
   order.resize(logits.size());
@@ -96,9 +180,10 @@ Sampler::Sampler(const SamplerOptions &options, int64_t vocabulary)
   auto size = static_cast<size_t>(vocabulary);
   tokens.reserve(size);
   logit.resize(size);
+  scores.reserve(size);
   shares.reserve(size);
   scratch.reserve(size);
-  order.reserve(size);
+  ranked.reserve(size);
   marked.resize(size);
   for (const auto &[token, bias] : options.bias)
     if (token >= vocabulary)
@@ -128,13 +213,25 @@ int32_t Sampler::sample(const Logits &logits, std::span<const int32_t> history,
     return firstLargest(std::span<const double>(logit));
   }
   filter(logits, history);
+  // First past tokens that are too few together.
+  constexpr size_t block = 256;
   double sum = 0;
-  for (size_t i = 0; i < tokens.size(); ++i) {
+  size_t i = 0;
+  for (; i + block <= shares.size(); i += block) {
+    double next = sum + sumOf(std::span(shares).subspan(i, block));
+    if (uniform < next)
+      break;
+    sum = next;
+  }
+  for (; i < shares.size(); ++i) {
     sum += shares[i];
     if (uniform < sum)
       return tokens[i];
   }
-  return tokens.back(); // the shares add up to a little less than 1
+  // The shares add up to a little less than 1.
+  auto last = std::ranges::find_if(shares.rbegin(), shares.rend(),
+                                   [](double share) { return share > 0; });
+  return tokens[static_cast<size_t>(shares.rend() - last) - 1];
 }
 
 /// Fills `logit`, and returns the highest.
@@ -155,12 +252,7 @@ double Sampler::adjust(std::span<const float> logits,
                                       : logit[token] / options.repeatPenalty;
     }
   }
-  double highest = largestOf(std::span<const double>(logit));
-  if (highest == -std::numeric_limits<double>::infinity())
-    throw InputError(
-        "no token is left to choose: --logit-bias forbids all that "
-        "the model could say");
-  return highest;
+  return highestOf(logit);
 }
 
 /// Fills `tokens` and their `logit` as `adjust` and `keepTopK` do with all
@@ -193,125 +285,149 @@ void Sampler::filter(const Logits &logits, std::span<const int32_t> history) {
   Candidates best = logits.candidates();
   if (keepCandidates(best)) {
     highest = best.logits[0];
+  } else if (keepsTopK() && takesLogitsAsTheyAre()) {
+    std::span<const float> all = logits.all();
+    requireNumbers(all);
+    highest = highestOf(all);
+    keepTopK(all);
+    for (int32_t token : tokens)
+      logit[token] = all[token];
   } else {
     highest = adjust(logits.all(), history);
-    keepTopK();
+    if (keepsTopK()) {
+      keepTopK(std::span<const double>(logit));
+    } else {
+      tokens.resize(logit.size());
+      std::iota(tokens.begin(), tokens.end(), 0);
+    }
   }
   // From the highest down: no temperature, however low, makes it infinite.
-  for (int32_t token : tokens)
-    logit[token] = (logit[token] - highest) / options.temperature;
+  scores.resize(tokens.size());
+  for (size_t i = 0; i < tokens.size(); ++i)
+    scores[i] = logit[tokens[i]];
+  for (double &score : scores)
+    score = (score - highest) / options.temperature;
+  shares = scores;
+  exponentials(shares);
   if (options.topP < 1)
     keepTopP();
   if (options.minP > 0)
     keepMinP();
   if (options.typicalP < 1)
     keepTypical();
-  normalise();
-}
-
-/// Softmax over what is left.
-void Sampler::normalise() {
-  double highest = -std::numeric_limits<double>::infinity();
-  for (int32_t token : tokens)
-    highest = std::max(highest, logit[token]);
-  shares.resize(tokens.size());
-  double sum = 0;
-  for (size_t i = 0; i < tokens.size(); ++i)
-    sum += shares[i] = std::exp(logit[tokens[i]] - highest);
+  double scale = 1 / sumOf(shares);
   for (double &share : shares)
-    share /= sum;
+    share *= scale;
 }
 
 /// Keeps the tokens at positions where `predicate(position)`.
 template <typename Predicate> void Sampler::keepWhere(Predicate predicate) {
   size_t count = 0;
   for (size_t i = 0; i < tokens.size(); ++i)
-    if (predicate(i))
-      tokens[count++] = tokens[i];
+    if (predicate(i)) {
+      tokens[count] = tokens[i];
+      scores[count] = scores[i];
+      shares[count++] = shares[i];
+    }
   tokens.resize(count);
+  scores.resize(count);
+  shares.resize(count);
+}
+
+/// Of `ranked` as many as it takes for their shares to add up to `wanted`,
+/// those of the least keys: the last of these; of all where they do not.
+Sampler::Boundary Sampler::boundaryAt(double wanted) {
+  auto first = ranked.begin(), last = ranked.end();
+  // Those before `first` are too few, those before `last` are enough.
+  for (double sum = 0; last - first > 1;) {
+    auto middle = first + (last - first) / 2;
+    std::nth_element(first, middle, last, [](const Ranked &a, const Ranked &b) {
+      return a.key < b.key;
+    });
+    double more = 0;
+    for (auto each = first; each != middle; ++each)
+      more += each->share;
+    if (sum + more >= wanted) {
+      last = middle;
+    } else {
+      sum += more;
+      first = middle;
+    }
+  }
+  double key = (last - 1)->key;
+  return {key, std::count_if(ranked.begin(), last, [&](const Ranked &each) {
+            return each.key == key;
+          })};
 }
 
 /// Fills `tokens`, of all that there are.
-void Sampler::keepTopK() {
+template <typename T> void Sampler::keepTopK(std::span<const T> logits) {
   auto count = static_cast<size_t>(options.topK);
-  bool keepsAll = options.topK <= 0 || count >= logit.size();
-  double least = -std::numeric_limits<double>::infinity();
-  // So many blocks have a value that is at least the smallest of the largest
-  // ones' largest: few tokens reach that, and only they have to be compared.
-  constexpr size_t block = 64;
-  scratch.clear();
-  for (size_t i = 0; i < logit.size(); i += block)
-    scratch.push_back(largestOf(std::span<const double>(logit).subspan(
-        i, std::min(block, logit.size() - i))));
+  auto least = -std::numeric_limits<T>::infinity();
   auto atLeast = [&] {
     auto last = scratch.begin() + static_cast<ptrdiff_t>(count) - 1;
     std::nth_element(scratch.begin(), last, scratch.end(), std::greater<>());
-    return *last;
+    return static_cast<T>(*last);
   };
-  if (!keepsAll && count <= scratch.size())
+  // So many blocks have a value that is at least the smallest of the largest
+  // ones' largest: few tokens reach that, and only they have to be compared.
+  constexpr size_t block = 64;
+  auto blockAt = [&](size_t first) {
+    return logits.subspan(first, std::min(block, logits.size() - first));
+  };
+  scratch.clear();
+  for (size_t first = 0; first < logits.size(); first += block)
+    scratch.push_back(largestOf(blockAt(first)));
+  if (count <= scratch.size())
     least = atLeast();
   tokens.clear();
-  for (size_t i = 0; i < logit.size(); ++i)
-    if (logit[i] >= least)
-      tokens.push_back(static_cast<int32_t>(i));
-  if (keepsAll)
-    return;
+  for (size_t first = 0; first < logits.size(); first += block) {
+    std::span<const T> some = blockAt(first);
+    if (largestOf(some) < least)
+      continue;
+    for (size_t i = 0; i < some.size(); ++i)
+      if (some[i] >= least)
+        tokens.push_back(static_cast<int32_t>(first + i));
+  }
   scratch.clear();
   for (int32_t token : tokens)
-    scratch.push_back(logit[token]);
+    scratch.push_back(logits[token]);
   least = atLeast();
-  keepWhere([&](size_t i) { return logit[tokens[i]] >= least; });
+  std::erase_if(tokens, [&](int32_t token) { return logits[token] < least; });
 }
 
 void Sampler::keepTopP() {
-  normalise();
-  // A heap gives the most probable first; usually few are needed.
-  order.resize(tokens.size());
-  std::iota(order.begin(), order.end(), 0);
-  auto less = [&](int32_t a, int32_t b) { return shares[a] < shares[b]; };
-  std::make_heap(order.begin(), order.end(), less);
-  std::fill(marked.begin(), marked.end(), 0);
-  double sum = 0;
-  for (auto end = order.end(); end != order.begin(); --end) {
-    std::pop_heap(order.begin(), end, less);
-    int32_t position = *(end - 1);
-    marked[tokens[position]] = 1;
-    sum += shares[position];
-    if (sum >= options.topP)
-      break;
-  }
-  keepWhere([&](size_t i) { return marked[tokens[i]] != 0; });
+  double all = sumOf(shares);
+  // All that have less together have no more than what is not wanted.
+  double least = (1 - options.topP) * all / static_cast<double>(shares.size());
+  ranked.clear();
+  for (double share : shares)
+    if (share >= least)
+      ranked.push_back({-share, share});
+  auto [key, equals] = boundaryAt(options.topP * all);
+  keepWhere([this, last = -key, left = equals](size_t i) mutable {
+    return shares[i] > last || (shares[i] == last && left-- > 0);
+  });
 }
 
 void Sampler::keepMinP() {
-  normalise();
-  double least = options.minP * *std::max_element(shares.begin(), shares.end());
+  double least = options.minP * largestOf(std::span(shares));
   keepWhere([&](size_t i) { return shares[i] >= least; });
 }
 
 void Sampler::keepTypical() {
-  normalise();
+  double all = sumOf(shares), logOfAll = std::log(all);
   double entropy = 0;
-  for (double share : shares)
-    entropy -= share > 0 ? share * std::log(share) : 0;
-  scratch.resize(tokens.size());
-  for (size_t i = 0; i < tokens.size(); ++i)
-    scratch[i] = std::abs(-std::log(shares[i]) - entropy);
-  order.resize(tokens.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-    return scratch[a] != scratch[b] ? scratch[a] < scratch[b] : a < b;
-  });
-  double sum = 0;
-  double farthest = scratch[order.back()];
-  for (int32_t position : order) {
-    sum += shares[position];
-    if (sum >= options.typicalP) {
-      farthest = scratch[position];
-      break;
-    }
-  }
-  keepWhere([&](size_t i) { return scratch[i] <= farthest; });
+  for (size_t i = 0; i < shares.size(); ++i)
+    entropy += shares[i] > 0 ? shares[i] / all * (logOfAll - scores[i]) : 0;
+  auto distance = [&](size_t i) {
+    return std::abs(logOfAll - scores[i] - entropy);
+  };
+  ranked.clear();
+  for (size_t i = 0; i < shares.size(); ++i)
+    ranked.push_back({distance(i), shares[i]});
+  double farthest = boundaryAt(options.typicalP * all).key;
+  keepWhere([&](size_t i) { return distance(i) <= farthest; });
 }
 
 } // namespace tfm

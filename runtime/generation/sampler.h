@@ -88,20 +88,32 @@ private:
   bool keepCandidates(const Candidates &best);
   double adjust(std::span<const float> logits,
                 std::span<const int32_t> history);
-  void normalise();
-  void keepTopK();
+  bool keepsTopK() const {
+    return options.topK > 0 && static_cast<size_t>(options.topK) < logit.size();
+  }
+  template <typename T> void keepTopK(std::span<const T> logits);
   void keepTopP();
   void keepMinP();
   void keepTypical();
   template <typename Predicate> void keepWhere(Predicate predicate);
+  /// The key of the last that is kept, and how many with this key are.
+  struct Boundary {
+    double key;
+    ptrdiff_t equals;
+  };
+  Boundary boundaryAt(double wanted);
 
   SamplerOptions options;
   std::vector<int32_t> tokens; ///< still in the race
   std::vector<double> logit;   ///< by token
-  std::vector<double> shares;  ///< by position in `tokens`
+  std::vector<double> scores;  ///< by position in `tokens`, the highest is 0
+  std::vector<double> shares; ///< by position, of what is left; at the end of 1
   std::vector<double> scratch;
-  std::vector<int32_t> order;
-  std::vector<char> marked; ///< by token
+  struct Ranked {
+    double key, share;
+  };
+  std::vector<Ranked> ranked; ///< those among which a filter finds a boundary
+  std::vector<char> marked;   ///< by token
 };
 
 } // namespace tfm

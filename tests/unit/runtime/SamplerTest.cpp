@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 namespace tfm {
 namespace {
@@ -129,6 +130,114 @@ TEST(Sampler, TopKOfManyTokens) {
                   .sample(logits, {}, 0.5),
               std::ranges::max_element(logits) - logits.begin());
   }
+}
+
+/// Logits of which some are equal.
+std::vector<float> logitsWithEquals(size_t vocabulary, int values, float step) {
+  std::vector<float> logits(vocabulary);
+  for (size_t i = 0; i < vocabulary; ++i)
+    logits[i] =
+        step *
+        static_cast<float>(
+            low64(philox(9, Stream::Sample, static_cast<uint32_t>(i), 0, 0)) %
+            static_cast<uint64_t>(values));
+  return logits;
+}
+
+// The softmax in f64, to a few units in the last place, also of what is next to
+// nothing or nothing.
+TEST(Sampler, ProbabilitiesAreThoseOfTheSoftmax) {
+  for (auto [values, step] : {std::pair(50, 0.1f), {500, 0.2f}, {900, 1.0f}})
+    for (double temperature : {0.7, 1.0, 3.0}) {
+      std::vector<float> logits = logitsWithEquals(1003, values, step);
+      SamplerOptions options;
+      options.temperature = temperature;
+      Sampler sampler(options, 1003);
+      sampler.filter(logits, {});
+      ASSERT_EQ(sampler.kept().size(), logits.size());
+      auto best = std::ranges::max_element(logits);
+      std::span<const double> found = sampler.probabilities();
+      double largest = found[static_cast<size_t>(best - logits.begin())];
+      double sum = 0;
+      for (size_t i = 0; i < logits.size(); ++i) {
+        double score = (static_cast<double>(logits[i]) - *best) / temperature;
+        double expected = score < -708 ? 0 : std::exp(score);
+        EXPECT_NEAR(found[i] / largest, expected, 1e-15 * expected + 1e-300);
+        sum += found[i];
+      }
+      EXPECT_NEAR(sum, 1, 1e-12);
+    }
+}
+
+// Those that sorting all would keep; of equals the first.
+TEST(Sampler, TopPAndTypicalPOfManyTokens) {
+  for (size_t vocabulary : {1, 2, 3, 63, 1000, 4097})
+    for (int values : {1, 7, 300, 100000})
+      for (double share : {0.01, 0.5, 0.9, 0.999}) {
+        std::vector<float> logits =
+            logitsWithEquals(vocabulary, values, 10.0f / values);
+        double sum = 0, entropy = 0;
+        for (float logit : logits)
+          sum += std::exp(logit);
+        auto chance = [&](int32_t id) { return std::exp(logits[id]) / sum; };
+        for (size_t i = 0; i < vocabulary; ++i)
+          entropy -= chance(i) * std::log(chance(i));
+        auto keptBy = [&](auto key, bool withEquals) {
+          std::vector<int32_t> order(vocabulary);
+          std::iota(order.begin(), order.end(), 0);
+          std::ranges::sort(order, {},
+                            [&](int32_t id) { return std::pair(key(id), id); });
+          double reached = 0;
+          size_t count = 0;
+          while (count < vocabulary && reached < share)
+            reached += chance(order[count++]);
+          while (withEquals && count < vocabulary &&
+                 key(order[count]) == key(order[count - 1]))
+            ++count;
+          order.resize(count);
+          std::ranges::sort(order);
+          return order;
+        };
+        auto expect = [&](const SamplerOptions &options,
+                          const std::vector<int32_t> &expected) {
+          Sampler sampler(options, static_cast<int64_t>(vocabulary));
+          sampler.filter(logits, {});
+          EXPECT_TRUE(std::ranges::equal(sampler.kept(), expected))
+              << sampler.kept().size() << " instead of " << expected.size()
+              << " of " << vocabulary << " with " << values << " values, "
+              << share;
+          double all = 0;
+          for (double each : sampler.probabilities())
+            all += each;
+          EXPECT_NEAR(all, 1, 1e-12);
+        };
+        expect({.topP = share},
+               keptBy([&](int32_t id) { return -logits[id]; }, false));
+        expect({.typicalP = share},
+               keptBy(
+                   [&](int32_t id) {
+                     return std::abs(-std::log(chance(id)) - entropy);
+                   },
+                   true));
+      }
+}
+
+// Also past whole blocks of tokens, and never one that has no probability.
+TEST(Sampler, DrawsFromManyTokens) {
+  std::vector<float> logits = logitsWithEquals(3000, 20, 0.3f);
+  SamplerOptions options;
+  for (int32_t id = 2900; id < 3000; ++id)
+    options.bias.emplace_back(id, -std::numeric_limits<double>::infinity());
+  Sampler sampler(options, 3000);
+  sampler.filter(logits, {});
+  std::vector<double> chances(sampler.probabilities().begin(),
+                              sampler.probabilities().end());
+  double below = 0;
+  for (int32_t id = 0; id < 2900; ++id) {
+    EXPECT_EQ(sampler.sample(logits, {}, below + chances[id] / 2), id);
+    below += chances[id];
+  }
+  EXPECT_EQ(sampler.sample(logits, {}, 1), 2899);
 }
 
 /// A row of logits on a device that has chosen candidates.
