@@ -17,6 +17,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import platform
 import subprocess
 import sys
 import tempfile
@@ -26,12 +27,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIT = "/usr/lib/llvm-22/bin/lit"
 # No single program takes longer; a hang must not eat the whole run.
 TIMEOUT_SECONDS = 900
-# Programs that run once more for the target cuda, whose kernels run in an emulator, and which of their
-# tests do.
-EMULATED = {"program_test": "*", "optimizer_test": "*",
-            "random_model_test": "*/f32:*/bf16*:*/int8Cache:*/int4Weights:Small/*",
-            "decode_test": "*InSegments/LearnedPositions:*InSegments/RingOfGroups",
-            "random_compiled_test": "AttentionCompiled.*OfBf16"}
+# Programs that run once more, and which of their tests do: for the target cuda, whose kernels run in an
+# emulator, and in the code of an older CPU, where this one runs it.
+AGAIN = {"cuda": {"program_test": "*", "optimizer_test": "*",
+                  "random_model_test": "*/f32:*/bf16*:*/int8Cache:*/int4Weights:Small/*",
+                  "decode_test": "*InSegments/LearnedPositions:*InSegments/RingOfGroups",
+                  "random_compiled_test": "AttentionCompiled.*OfBf16"}}
+if platform.machine() == "x86_64":
+    AGAIN["x86-64-v3"] = {"random_model_test": "*/int8*:*/int4*:Small/*"}
 # End-to-end tests that keep one core busy, as the emulator does; the others use every core.
 ON_ONE_CORE = {"test_cuda.py"}
 
@@ -90,9 +93,10 @@ def run_googletest(program, results, target="cpu"):
     """One GoogleTest program; its JSON has one entry per test."""
     name = program.name if target == "cpu" else f"{program.name} ({target})"
     answer = results / f"{name}.json"
-    tests = "*" if target == "cpu" else EMULATED[program.name]
+    tests = "*" if target == "cpu" else AGAIN[target][program.name]
+    chosen = {"TFM_TEST_TARGET": target} if target in ("cpu", "cuda") else {"TFM_TEST_CPU": target}
     status, output = run([str(program), f"--gtest_output=json:{answer}", "--gtest_brief=1",
-                          f"--gtest_filter={tests}"], dict(os.environ, TFM_TEST_TARGET=target))
+                          f"--gtest_filter={tests}"], dict(os.environ, **chosen))
     outcome = Outcome(name, output=output)
     try:
         suites = json.loads(answer.read_text())["testsuites"]
@@ -181,8 +185,8 @@ def main():
                               if path.is_file() and os.access(path, os.X_OK))
             if not programs:
                 note(Outcome("unit", failed=1, output=f"no test programs in {build / 'tests'}\n"))
-            beside += [(run_googletest, program, results, "cuda")
-                       for program in programs if program.name in EMULATED]
+            beside += [(run_googletest, program, results, target)
+                       for target, again in AGAIN.items() for program in programs if program.name in again]
             beside += [(run_googletest, program, results) for program in programs]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             futures = [pool.submit(timed, *test) for test in beside]

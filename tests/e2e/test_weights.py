@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pathlib
+import platform
 import random
 import struct
 import sys
@@ -121,6 +122,35 @@ class Weights(InFolder):
                         stays = kind == dtype and build in {"int8": ("f32", "int8"), "int4": ("int4",)}[kind]
                         self.assertEqual(pathlib.Path(file).read_bytes() == pathlib.Path(again).read_bytes(), stays)
                         self.assertEqual("are requantised" in result.stderr, not stays, result.stderr)
+
+    def test_products_over_one_number(self):
+        """Integers of activations that are computed once for a row, and every product in the code of an older CPU."""
+        source = self.path("one.tfm")
+        pathlib.Path(source).write_text("""
+model One(vocab = 16, context = 9) {
+  wte  = Embedding(vocab, 8)
+  head = Linear(1, vocab, bias = false, init = normal(1.0))
+
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    return head(mean(wte(tokens)) * 10.0)
+  }
+}
+""")
+        weights, found = self.path("one.safetensors"), {}
+        for kind in ("f32", "int8", "int4"):
+            for cpu in ("native", "x86-64-v3") if platform.machine() == "x86_64" else ("native",):
+                program = self.path(f"one-{kind}-{cpu}")
+                built = tfmc("build", source, "-D", f"generate.weights={kind}", "--cpu", cpu, "-o", program)
+                self.assertEqual(built.returncode, 0, built.stderr)
+                if not found:
+                    run(program, "export", "--seed", "1", "-o", weights)
+                told = run(program, "generate", "--weights", weights, "--ids", "--prompt", "5 6 7", "--tokens", "4",
+                           "--greedy", "--json", "--logprobs", "1")
+                self.assertEqual(told.returncode, 0, told.stderr)
+                found[kind, cpu] = [each["logprob"] for each in json.loads(told.stdout)["logprobs"]]
+        for logprobs in found.values():
+            for value, exact in zip(logprobs, found["f32", "native"], strict=True):
+                self.assertAlmostEqual(value, exact, delta=0.02)
 
     def test_weights_of_bf16_come_back(self):
         """However the build for them stores weights, it gives back the tensors that it was given, rounded."""

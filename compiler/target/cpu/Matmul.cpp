@@ -763,10 +763,10 @@ void MatmulEmitter::store(Value p, Value q, Value source) {
       Value column = kb.add(column0, v * kb.lanes);
       auto one = [&] {
         Value at = kb.at(from, v * kb.lanes);
-        if (!offset)
+        if (!areQuads(plan.terms))
           return storeVector(row, column, kb.load(at));
-        auto type = cast<VectorType>(offset.getType());
-        storeVector(row, column, kb.sub(kb.loadAs(type, at), offset));
+        Value sums = kb.loadAs(kb.vecType.clone(kb.b.getI32Type()), at);
+        storeVector(row, column, offset ? kb.sub(sums, offset) : sums);
       };
       // A last panel may be narrower.
       if (v == 0 || spec.n % width == 0)

@@ -161,12 +161,12 @@ public:
       return arith::ExtFOp::create(k.b, k.loc, type, x);
     if (to.isBF16())
       return arith::TruncFOp::create(k.b, k.loc, type, x);
+    // As many as there are numbers: one, where the op is evaluated once.
+    Type i32 = k.b.getI32Type();
+    if (auto vector = dyn_cast<VectorType>(type))
+      i32 = VectorType::get(vector.getShape(), i32);
     if (from.isInteger(1)) {
-      Value wide = x;
-      Type i32 = k.b.getI32Type();
-      if (auto vector = dyn_cast<VectorType>(type))
-        i32 = VectorType::get(vector.getShape(), i32);
-      wide = arith::ExtUIOp::create(k.b, k.loc, i32, x);
+      Value wide = arith::ExtUIOp::create(k.b, k.loc, i32, x);
       return to.isInteger(32) ? wide
                               : arith::SIToFPOp::create(k.b, k.loc, type, wide);
     }
@@ -176,9 +176,8 @@ public:
       return compare(CompareKind::ne, x, zero);
     }
     if (to.isInteger(8)) {
-      Type wide = k.registerOf(k.b.getI32Type());
       Value nearest = math::RoundEvenOp::create(k.b, k.loc, x);
-      nearest = arith::FPToSIOp::create(k.b, k.loc, wide, nearest);
+      nearest = arith::FPToSIOp::create(k.b, k.loc, i32, nearest);
       return arith::TruncIOp::create(k.b, k.loc, type, nearest);
     }
     return isa<FloatType>(from)

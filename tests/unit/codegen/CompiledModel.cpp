@@ -103,13 +103,20 @@ int64_t claimNext(tfm_thread *thread) {
 
 } // namespace
 
+/// The CPU that is asked for; null where none is.
+static const char *namedCpu() { return std::getenv("TFM_TEST_CPU"); }
+
 /// Tolerances are to hold for the code of any CPU that can run here: the one
 /// that is asked for, else the fastest.
 static std::string testedCpu() {
-  if (const char *cpu = std::getenv("TFM_TEST_CPU"))
+  if (const char *cpu = namedCpu())
     return cpu;
   return llvm::cantFail(CpuMachine::native()).withTiles() ? "native+amx"
                                                           : "native";
+}
+
+CpuMachine tfm::testedMachine() {
+  return llvm::cantFail(CpuMachine::named(namedCpu() ? namedCpu() : "native"));
 }
 
 bool tfm::testsGpu() {
@@ -119,8 +126,11 @@ bool tfm::testsGpu() {
 
 const KernelTarget &tfm::testedTarget() {
   registerTargets();
-  return testsGpu() ? *llvm::cantFail(KernelTarget::named("cuda"))
-                    : nativeTarget();
+  if (testsGpu())
+    return *llvm::cantFail(KernelTarget::named("cuda"));
+  if (const char *cpu = namedCpu())
+    return *llvm::cantFail(KernelTarget::named(std::string("cpu:") + cpu));
+  return nativeTarget();
 }
 
 /// The targets of a kind for a list of machines.

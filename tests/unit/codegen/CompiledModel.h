@@ -23,10 +23,14 @@ namespace tfm {
 
 class EmulatedGpu;
 class KernelTarget;
+struct CpuMachine;
 
-/// What tests of compiled models compile for: this CPU, or the GPU that
-/// TFM_TEST_TARGET=cuda names, whose kernels run in the emulator.
+/// What tests of compiled models compile for: this CPU, the one that
+/// TFM_TEST_CPU names, or the GPU that TFM_TEST_TARGET=cuda names, whose
+/// kernels run in the emulator.
 const KernelTarget &testedTarget();
+/// The CPU of these.
+CpuMachine testedMachine();
 bool testsGpu();
 
 /// A tfm module as it comes out of the compiler, loaded and given an arena.

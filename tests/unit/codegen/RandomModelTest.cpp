@@ -150,8 +150,7 @@ private:
 
   /// Whether integers of weights meet integers.
   bool quantisesActivations() const {
-    static const bool multiplies =
-        llvm::cantFail(CpuMachine::native()).multipliesIntegers();
+    static const bool multiplies = testedMachine().multipliesIntegers();
     return (precision == Precision::Int8Weights ||
             precision == Precision::Int4Weights) &&
            multiplies && !testsGpu();

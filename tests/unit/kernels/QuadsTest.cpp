@@ -11,7 +11,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/target/cpu/Matmul.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "runtime/quantise.h"
 #include "tests/unit/kernels/KernelTest.h"
 #include "tests/unit/kernels/Tiles.h"
@@ -234,6 +236,62 @@ TEST(Quads, SumsOfTheLargestAreExact) {
           ASSERT_EQ(found, a * b * shape.k);
         }
       }
+  }
+}
+
+// What an epilogue gets are numbers of i32, in every tile.
+TEST(Quads, EpiloguesGetIntegers) {
+  const std::vector<Shape> all = {{1, 17, 64},  {3, 40, 5},    {8, 40, 65},
+                                  {29, 65, 63}, {140, 70, 96}, {57, 34, 5000}};
+  for (StringRef cpu : runnableCpus()) {
+    SCOPED_TRACE(cpu.str());
+    Kernels kernels(cpu);
+    if (!kernels.target.multipliesIntegers())
+      continue;
+    Type i8 = kernels.builder.getI8Type(), i32 = kernels.builder.getI32Type();
+    std::vector<int64_t> scratch;
+    for (const Shape &shape : all) {
+      MatmulSpec spec = specOf(kernels, shape, i8, i32, Order::Panels);
+      spec.c = {};
+      spec.writes.push_back(
+          MemRefType::get({shape.m, shape.n}, kernels.builder.getF32Type()));
+      spec.epilogue = [](OpBuilder &b, Location loc, EpilogueTile &tile) {
+        auto sums = cast<VectorType>(tile.value.getType());
+        Value x = arith::SIToFPOp::create(b, loc, sums.clone(b.getF32Type()),
+                                          tile.value);
+        Value out = tile.buffers[2];
+        if (tile.mask)
+          vector::MaskedStoreOp::create(b, loc, out, {tile.row, tile.column},
+                                        tile.mask, x);
+        else
+          vector::StoreOp::create(b, loc, x, out, {tile.row, tile.column});
+      };
+      Kernel kernel = emitMatmul(kernels.builder, *kernels.module, shape.name(),
+                                 spec, kernels.target);
+      ASSERT_TRUE(kernel.func);
+      scratch.push_back(kernel.scratchBytes);
+    }
+    kernels.compile();
+    std::mt19937 random(5);
+    auto width = static_cast<size_t>(kernels.target.lanes *
+                                     kernels.target.tileVectors());
+    for (auto [number, shape] : llvm::enumerate(all)) {
+      auto a = randomIntegers(shape.m * shape.k, random),
+           b = randomIntegers(shape.n * shape.k, random);
+      std::replace(a.begin(), a.end(), int8_t{-128}, int8_t{-127});
+      Buffer aMemory = inMemory(a),
+             bMemory = inMemory(inPanels(b, shape, width)),
+             out(shape.m * shape.n, NAN);
+      kernels.run(shape.name(), {&aMemory, &bMemory, &out}, scratch[number], 2);
+      for (int64_t at = 0; at < out.size(); ++at) {
+        int32_t sum = 0;
+        for (int64_t k = 0; k < shape.k; ++k)
+          sum += a[at / shape.n * shape.k + k] * b[at % shape.n * shape.k + k];
+        ASSERT_EQ(out.data()[at], static_cast<float>(sum))
+            << shape.m << " " << shape.n << " " << shape.k << ", element "
+            << at;
+      }
+    }
   }
 }
 
