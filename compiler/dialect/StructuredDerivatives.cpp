@@ -101,7 +101,10 @@ FailureOr<Cotangents> ReduceSumOp::buildVJP(OpBuilder &builder, ValueRange c) {
 FailureOr<Cotangents> ReduceMaxOp::buildVJP(OpBuilder &builder, ValueRange c) {
   TfmBuilder b{builder, getLoc()};
   RankedTensorType type = tensorType(getX());
-  Value isMax = b.compare(CompareKind::eq, getX(), b.broadcast(getY(), type));
+  // Of x again: where a reversed layer computes x once more, perhaps with
+  // another last bit, no element need equal the maximum of before.
+  Value largest = ReduceMaxOp::create(builder, getLoc(), getX(), getAxis());
+  Value isMax = b.compare(CompareKind::eq, getX(), b.broadcast(largest, type));
   Value count = ReduceSumOp::create(
       builder, getLoc(), b.cast(isMax, type.getElementType()), getAxis());
   Value share = b.broadcast(b.div(c[0], count), type);

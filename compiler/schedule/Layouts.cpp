@@ -40,6 +40,28 @@ View Layouts::viewOf(Value value) const {
   return viewInOrder(tensorType(value), orderOf(value));
 }
 
+bool Layouts::stillHolds(Value value, Operation *end) const {
+  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (user->getBlock() != end->getBlock() || !user->isBeforeInBlock(end))
+      return true;
+    if (auto repeat = dyn_cast<RepeatOp>(user)) {
+      size_t carried = repeat.getCarried().size(),
+             number = use.getOperandNumber();
+      if (number < carried)
+        return true; // which is moved to where the loop has it
+      bool isStacked = number < carried + repeat.getStacked().size();
+      View view = viewOf(value);
+      return arguments.at(repeat.getBlock()->getArgument(1 + number)) ==
+             (isStacked ? view.dropLeading() : view);
+    }
+    if (!isViewOp(user) || reshapes.contains(user))
+      return true;
+    Value next = user->getResult(0);
+    return viewOf(next).isValid() && stillHolds(next, end);
+  });
+}
+
 void Layouts::analyse(Block &block) {
   for (Operation &op : block) {
     if (auto repeat = dyn_cast<RepeatOp>(&op)) {
@@ -78,7 +100,7 @@ void Layouts::analyse(Block &block) {
     if (flexible && !orders.contains(transpose.getX())) {
       orders[transpose.getX()] =
           SmallVector<int64_t>(transpose.getPermutation());
-      if (viewOf(reshape.getY()).isValid())
+      if (viewOf(reshape.getY()).isValid() && stillHolds(transpose.getX(), &op))
         continue;
       orders.erase(transpose.getX());
     }

@@ -18,7 +18,8 @@ namespace tfm {
 
 /// Finds the reshapes whose elements no strides can walk. Where the base is
 /// transposed in between, and some kernel computes it, it is stored in the
-/// transposed order: then strides can. Else the reshape is of a copy.
+/// transposed order, if strides then can, and still walk its other views. Else
+/// the reshape is of a copy.
 ///
 /// Row-major order is assumed of all other values. Placing them elsewhere may
 /// not take that back.
@@ -35,6 +36,9 @@ public:
 private:
   void analyse(mlir::Block &block);
   View viewOf(mlir::Value value) const;
+  /// Whether strides still walk every view of `value` that was found to need no
+  /// copy before `end`, and loops find it as they did.
+  bool stillHolds(mlir::Value value, mlir::Operation *end) const;
 
   llvm::DenseMap<mlir::Value, llvm::SmallVector<int64_t>> orders;
   llvm::DenseMap<mlir::Value, View> arguments;

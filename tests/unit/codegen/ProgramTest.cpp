@@ -477,6 +477,48 @@ TEST(Program, RepeatSharesPositions) {
     })");
 }
 
+// A reversed layer computes what it took the maximum of again, in another
+// kernel, which may add up the norm's squares in another order.
+TEST(Program, MaximaOfWhatALayerComputesAgain) {
+  expectCompiles(R"(
+    func.func @f(%x: tensor<6x96xf32>, %w: tensor<2x96xf32>) -> tensor<6x96xf32> {
+      %y = tfm.repeat 2 carried(%x : tensor<6x96xf32>) stacked(%w : tensor<2x96xf32>)
+          shared() -> (tensor<6x96xf32>) {
+      ^bb0(%layer: index, %h: tensor<6x96xf32>, %p: tensor<96xf32>):
+        %n = tfm.rms_normalize %h eps 1.0e-5 : tensor<6x96xf32>
+        %b = tfm.broadcast %p : tensor<96xf32> to tensor<6x96xf32>
+        %z = tfm.mul %n, %b : tensor<6x96xf32>
+        %m = tfm.reduce_max %z axis 1 : tensor<6x96xf32>
+        %a = tfm.broadcast %m : tensor<6x1xf32> to tensor<6x96xf32>
+        %s = tfm.add %h, %a : tensor<6x96xf32>
+        tfm.yield %s : tensor<6x96xf32>
+      }
+      return %y : tensor<6x96xf32>
+    })",
+                 4e-6);
+}
+
+// One product wants heads before positions, the other positions first: there is
+// no order in which both walk along strides.
+TEST(Program, ValuesThatProductsReadInTwoOrders) {
+  expectCompiles(R"(
+    func.func @f(%x: tensor<1x4x16xf32>, %a: tensor<8x8xf32>, %b: tensor<16x16xf32>) -> tensor<4x16xf32> {
+      %s = tfm.reshape %x : tensor<1x4x16xf32> to tensor<1x4x2x8xf32>
+      %t = tfm.transpose %s [0, 2, 1, 3] : tensor<1x4x2x8xf32>
+      %y = tfm.tanh %t : tensor<1x2x4x8xf32>
+      %m = tfm.reshape %y : tensor<1x2x4x8xf32> to tensor<8x8xf32>
+      %p = tfm.matmul %m, %a : tensor<8x8xf32>, tensor<8x8xf32>
+      %q = tfm.reshape %p : tensor<8x8xf32> to tensor<1x2x4x8xf32>
+      %z = tfm.transpose %q [0, 2, 1, 3] : tensor<1x2x4x8xf32>
+      %w = tfm.reshape %z : tensor<1x4x2x8xf32> to tensor<4x16xf32>
+      %u = tfm.transpose %y [0, 2, 1, 3] : tensor<1x2x4x8xf32>
+      %v = tfm.reshape %u : tensor<1x4x2x8xf32> to tensor<4x16xf32>
+      %r = tfm.matmul %v, %b : tensor<4x16xf32>, tensor<16x16xf32>
+      %o = tfm.add %r, %w : tensor<4x16xf32>
+      return %o : tensor<4x16xf32>
+    })");
+}
+
 TEST(Program, Repeat) {
   expectCompiles(R"(
     func.func @f(%x: tensor<3x16xf32>, %w: tensor<4x16x16xf32>, %s: tensor<16xf32>) -> tensor<3x16xf32> {
