@@ -109,7 +109,10 @@ template <typename Op> struct Scores {
     }
     if (auto index = biasIndex(b, h, t, s))
       value += frame.get(op.getDistanceBias()).at(*index);
-    return hasFloatMask() ? value + maskAt(b, h, t, s) : value;
+    if (!hasFloatMask())
+      return value;
+    double added = maskAt(b, h, t, s);
+    return value + (std::isinf(added) ? added : std::max(added, leastMask));
   }
   /// 1 / (1 - rate) where dropout keeps a weight, 0 where it does not.
   double kept(int64_t b, int64_t h, int64_t t, int64_t s) {

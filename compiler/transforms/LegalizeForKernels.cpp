@@ -90,6 +90,21 @@ void legalize(OpBuilder &b, GatherOp op) {
       ReshapeOp::create(b, op.getLoc(), op.getType(), rows).getY());
 }
 
+/// Kernels add a float mask as it is: it gets no less than `leastMask` here.
+template <typename Attention>
+void legalizeAttention(OpBuilder &b, Attention op) {
+  Value mask = op.getMask();
+  if (!mask || !isa<FloatType>(tensorType(mask).getElementType()))
+    return;
+  Location loc = op.getLoc();
+  RankedTensorType type = tensorType(mask);
+  Value isNothing = CompareOp::create(b, loc, CompareKind::eq, mask,
+                                      splat(b, loc, type, -INFINITY));
+  Value limited = MaxOp::create(b, loc, mask, splat(b, loc, type, leastMask));
+  op.getMaskMutable().assign(
+      SelectOp::create(b, loc, isNothing, mask, limited));
+}
+
 /// Rotation by an angle t of a pair (u, v): (u cos t - v sin t, v cos t + u sin
 /// t).
 class Rotation {
@@ -190,7 +205,8 @@ struct LegalizeForKernelsPass
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) {
-      if (isa<PadOp, ReduceSumOp, ReduceMaxOp, GatherOp, RopeOp>(op))
+      if (isa<PadOp, ReduceSumOp, ReduceMaxOp, GatherOp, RopeOp, AttentionOp,
+              AttentionBackwardOp>(op))
         ops.push_back(op);
     });
     for (Operation *op : ops) {
@@ -203,6 +219,10 @@ struct LegalizeForKernelsPass
         legalizeReduction(b, max);
       else if (auto gather = dyn_cast<GatherOp>(op))
         legalize(b, gather);
+      else if (auto attention = dyn_cast<AttentionOp>(op))
+        legalizeAttention(b, attention);
+      else if (auto backward = dyn_cast<AttentionBackwardOp>(op))
+        legalizeAttention(b, backward);
       else if (auto rope = dyn_cast<RopeOp>(op))
         rope.replaceAllUsesWith(Rotation(b, rope).result());
       if (op->use_empty())

@@ -135,8 +135,7 @@ private:
                             [&](Value a, Value b) { return k.addf(a, b); });
     k.ifThen(k.equal(tile.own, k.i64(0)), [&] {
       k.storeScalar(sum, k.at(inner, tile.row));
-      k.storeScalar(k.loadScalar(tile.perQuery(lse, head, query)),
-                    k.at(logs, tile.row));
+      k.storeScalar(tile.finiteLog(lse, head, query), k.at(logs, tile.row));
     });
     block.barrier();
   }

@@ -121,8 +121,7 @@ private:
     sum = block.reduceLanes(sum, 2,
                             [&](Value x, Value y) { return k.addf(x, y); });
     k.ifThen(k.equal(half, k.i64(0)), [&] {
-      k.storeScalar(binary(k.loadScalar(tile.perQuery(lse, head, query))),
-                    k.at(to, row));
+      k.storeScalar(binary(tile.finiteLog(lse, head, query)), k.at(to, row));
       k.storeScalar(sum, k.at(k.at(to, row), tileSize));
     });
   }

@@ -220,6 +220,10 @@ Value AttentionTile::perQuery(const Rows &rows, const Head &head, Value query) {
   return kb.at(headOf(rows, head.batch, head.query), offset);
 }
 
+Value AttentionTile::finiteLog(const Rows &lse, const Head &head, Value query) {
+  return kb.maxf(kb.loadScalar(perQuery(lse, head, query)), kb.splat(-1e30));
+}
+
 void AttentionTile::storeRow(const Rows &rows, Value head, Value number,
                              ValueRange values, Value factor, Value exists) {
   int64_t width = rows.view.shape[3];

@@ -490,6 +490,75 @@ TEST(AttentionCompiled, DerivativeOfBf16) {
   }
 }
 
+/// Attention of elements of a type with keys that a float mask hides by
+/// `added`: every third query sees none, of the others some see all. Forward
+/// and derivatives, to `tolerance` with the queries that see a key alone.
+void expectHidden(const char *element, double added, double tolerance) {
+  auto type = [](int64_t heads, int64_t rows, int64_t columns,
+                 const char *element) {
+    return llvm::formatv("tensor<2x{0}x{1}x{2}x{3}>", heads, rows, columns,
+                         element)
+        .str();
+  };
+  constexpr int64_t queries = 35, keys = 70, width = 16;
+  std::string text =
+      llvm::formatv(R"(
+      func.func @f(%q: {0}, %k: {1}, %v: {1}, %m: {2}) -> {0} {{
+        %x = tfm.cast %q : {0} to {3}
+        %y = tfm.cast %k : {1} to {4}
+        %z = tfm.cast %v : {1} to {4}
+        %out, %lse = tfm.attention %x, %y, %z mask %m {{scale = 0.25 : f64} : {3}, {4}, {4}, {2}
+        %wide = tfm.cast %out : {3} to {0}
+        return %wide : {0}
+      })",
+                    type(2, queries, width, "f32"), type(2, keys, width, "f32"),
+                    type(1, queries, keys, "f32"),
+                    type(2, queries, width, element),
+                    type(2, keys, width, element))
+          .str();
+  SCOPED_TRACE(text + std::to_string(added));
+  for (bool hidesAll : {false, true}) {
+    TestModule module(text), original(text);
+    ASSERT_TRUE(module.function("f"));
+    oracle::addVJP(module.function("f"), "train");
+    auto derivative = oracle::addVJP(original.function("f"), "g");
+    std::vector<Tensor> inputs = roundedInputs(derivative, 5);
+    for (int64_t i = 0; i < inputs[3].size(); ++i) {
+      int64_t query = i / keys % queries, key = i % keys;
+      bool isHidden = query % 3 == 0 ? hidesAll || key != query
+                                     : query % 3 == 1 && key % 4 == 0;
+      inputs[3].data[i] = isHidden ? added : 0;
+    }
+    std::vector<Tensor> values = oracle::evaluateOrFail(
+        original.function("f"), llvm::ArrayRef(inputs).drop_back());
+    std::vector<Tensor> slopes = oracle::evaluateOrFail(derivative, inputs);
+    // Of a query that sees none scores have 8 bits behind the point.
+    double allowed = hidesAll ? std::max(tolerance, 1.0 / 64) : tolerance;
+    std::vector<Tensor> found = runCompiled(module, inputs);
+    ASSERT_EQ(found.size(), slopes.size());
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_LE(oracle::relativeError(found[i], slopes[i]), allowed)
+          << "derivative " << i << (hidesAll ? ", no key is seen" : "");
+    module.function("train").erase();
+    module.function("f").setSymName("train");
+    EXPECT_LE(oracle::relativeError(
+                  runCompiled(module, llvm::ArrayRef(inputs).drop_back())[0],
+                  values[0]),
+              allowed)
+        << (hidesAll ? "no key is seen" : "");
+  }
+}
+
+TEST(AttentionCompiled, HidesByFloatMasks) {
+  for (double added : {-1e4, -1e6, -1e9, -1e30, -3e38, -HUGE_VAL})
+    expectHidden("f32", added, 1e-5);
+}
+
+TEST(AttentionCompiled, HidesByFloatMasksOfBf16) {
+  for (double added : {-1e9, -HUGE_VAL})
+    expectHidden("bf16", added, 1.0 / 64);
+}
+
 // Biases by distance: of every head, around the diagonal or from it on, with
 // fewer columns than there are distances, and their derivative.
 TEST(AttentionCompiled, BiasesByDistance) {
