@@ -479,6 +479,18 @@ void settleRuns(const tfm_model &model, const Commands &commands) {
       settle(run, keep);
 }
 
+/// Sums of gradients as a tree are made on processors alone: who asks for no
+/// device gets these.
+void leaveTreesToProcessors(const tfm_model &model, TrainCommand &command) {
+  TrainSpec train = parseRecipe(model.recipe ? model.recipe : "").train;
+  if (command.device != "auto" || train.sum != "tree" || train.accumulate == 1)
+    return;
+  if (command.speaks() &&
+      chooseVariant(modelFor(model, command.device)).image_count > 0)
+    say("note: no GPU is used: with train.sum = tree processors train\n");
+  command.device = "cpu";
+}
+
 void execute(const tfm_model &model, const CLI::App &app, Commands &commands,
              std::unique_ptr<Processes> &processes) {
   // A file that would grow past `ulimit -f` is an error of writing it.
@@ -519,6 +531,7 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands,
     processes->meet();
   if (app.got_subcommand("train")) {
     handleSignalsOfTraining(commands.training.speaks(), processes != nullptr);
+    leaveTreesToProcessors(model, commands.training);
     tfm_model own = on(commands.training);
     train(own, std::move(commands.training), interrupted);
   } else if (app.got_subcommand("generate")) {

@@ -459,8 +459,14 @@ class OnAGpu(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, r"GPUs of several processes exchange gradients by NCCL, and it cannot be "
                          r"loaded \(\S+libnccl\.so\.2: file too short\): install it")
-        # In an order that NCCL does not know.
+        # In an order that NCCL does not know, nor does one GPU.
         self.build("shared", "train.accumulate=4", "train.sum=tree")
+        result = self.run_on("auto", "train", "--steps", "2", "--out", "trees", name="shared")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("note: no GPU is used: with train.sum = tree processors train\n", result.stderr)
+        result = self.run_on("cuda", "train", "--steps", "2", "--out", "none", name="shared")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("has no updates for a sum of gradients as a tree", result.stderr)
         result = self.train_together("Open MPI", "tree", "--steps", "2")
         self.assertEqual(result.returncode, 1)
         self.assertIn("has no updates for a sum of gradients as a tree: build it with -D train.sum=sequential, or run "
