@@ -15,6 +15,8 @@ packages=(
   libgtest-dev libbenchmark-dev python3 git clang-format-22
   # Training by several processes, with both libraries that clusters have.
   openmpi-bin libopenmpi-dev mpich libmpich-dev
+  # Programs in the code of ARM's processors.
+  qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
   # `tfmc build` links with the C++ compiler driver of the system.
   g++ libc6-dev
 )

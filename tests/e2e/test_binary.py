@@ -437,6 +437,38 @@ class CProgram(Folder):
                 letters = "".join(names[int(number)] for number in answer.split())
                 self.assertIn(letters, text)
 
+    def test_in_the_code_of_arm(self):
+        """Emulated, and to rounding what this machine's code gives; the same bits for any number of threads."""
+        compiler, emulator = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+        if not shutil.which(compiler) or not shutil.which(emulator):
+            self.skipTest(f"{compiler} or {emulator} is not installed")
+        self.binary  # writes the model
+        self.train("start", "--steps", "1", "--lr", "0", program=self.binary)
+        numbers = random.Random(1)
+        for name in ("tokens.i32", "targets.i32"):
+            ids = [numbers.randrange(8) for _ in range(16 * 16)]
+            (self.folder / name).write_bytes(array.array("i", ids).tobytes())
+        answers = {}
+        for cpu, cc, run_by in (("native", CC, ()), ("cortex-a72", compiler, (emulator,)),
+                                ("neoverse-n2", compiler, (emulator, "-cpu", "max"))):
+            self.build(f"{cpu}.o", "--emit", "obj", "--cpu", cpu, *self.DEFINES, source="c.tfm")
+            program = self.folder / f"main-{cpu}"
+            result = run(cc, "-static", "-std=c11", "-D_GNU_SOURCE", "-O1", "-I", ROOT, HERE / "c_api" / "main.c",
+                         self.folder / f"{cpu}.o", "-o", program, "-lm", "-lpthread")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            for threads in ("1", "3"):
+                for command in (("train", "3", "tokens.i32", "targets.i32", "out.f32"), ("generate", "8", "1", "2", "3")):
+                    result = run(*run_by, program, "start/model.safetensors", threads, *command, cwd=self.folder)
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    answer = [float(word) for word in result.stdout.split()]
+                    self.assertEqual(answers.setdefault((cpu, command[0]), answer), answer)
+        tolerance = 1e-3 if self.DEFINES else 1e-6
+        for (_, command), answer in answers.items():
+            expected = answers["native", command]
+            if command == "train" or not self.DEFINES:
+                for found, value in zip(answer, expected, strict=True):
+                    self.assertAlmostEqual(found, value, delta=tolerance)
+
     # `//   in  hyper      f32 [4]     update, train: what it holds`
     LISTED = re.compile(r"^//   (in|out) +(\w+) +(f32|i32|u8) \[[^]]*\] +([\w, ]+(?:\n// +[\w, ]+)*):",
                         re.MULTILINE)
