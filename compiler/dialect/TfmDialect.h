@@ -102,8 +102,8 @@ mlir::Value splat(mlir::OpBuilder &builder, mlir::Location loc,
 
 /// What a float mask of attention counts as where it is less, other than minus
 /// infinity. Less hides no more, and would leave sums and differences of scores
-/// in f32 no digit: with this they have 8 bits behind the point.
-inline constexpr double leastMask = -65536;
+/// in f32 no digit: with this they have 10 bits behind the point.
+inline constexpr double leastMask = -16384;
 
 /// The number that every element of a tensor of floats equals, where it is a
 /// constant, or one that is broadcast, reshaped or cast.

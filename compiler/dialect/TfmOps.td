@@ -606,7 +606,7 @@ def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, InferTypeOp
       `[B, kv_heads, S, e]`; query head `h` reads key head
       `h / (heads / kv_heads)`. `out` is `[B, heads, T, e]`.
     - `mask` is `[B or 1, heads or 1, T, S]`: a boolean keeps where true, a
-      float is added to the scores; below -65536 it counts as that, unless it
+      float is added to the scores; below -16384 it counts as that, unless it
       is minus infinity (`leastMask`).
     - `causal`: query `t` sees keys `s <= t`; `window = w` keeps `t - s < w`.
     - `start` `[B]`, with `causal`: keys and values are caches, and query `t` of

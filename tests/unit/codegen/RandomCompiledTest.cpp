@@ -532,8 +532,8 @@ void expectHidden(const char *element, double added, double tolerance) {
     std::vector<Tensor> values = oracle::evaluateOrFail(
         original.function("f"), llvm::ArrayRef(inputs).drop_back());
     std::vector<Tensor> slopes = oracle::evaluateOrFail(derivative, inputs);
-    // Of a query that sees none scores have 8 bits behind the point.
-    double allowed = hidesAll ? std::max(tolerance, 1.0 / 64) : tolerance;
+    // Of a query that sees none scores have 10 bits behind the point.
+    double allowed = hidesAll ? std::max(tolerance, 1.0 / 512) : tolerance;
     std::vector<Tensor> found = runCompiled(module, inputs);
     ASSERT_EQ(found.size(), slopes.size());
     for (size_t i = 0; i < found.size(); ++i)
