@@ -175,6 +175,11 @@ llvm::Error tfm::link(std::vector<llvm::StringRef> objects,
   if (status != 0) {
     if (auto text = llvm::MemoryBuffer::getFile(errorPath))
       message += (*text)->getBuffer().str();
+    // lld maps what it writes: where there is no room the kernel ends it.
+    if (llvm::StringRef(message).contains("Bus error") ||
+        llvm::StringRef(message).contains("No space left on device"))
+      return llvm::createStringError(
+          "the disk is full: free some space or choose another folder");
     return llvm::createStringError(*linker + " says:\n" + message);
   }
   if (std::error_code error = llvm::sys::fs::rename(partial, target))

@@ -655,6 +655,13 @@ void train(const tfm_model &descriptor, TrainCommand command,
 }
 
 void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
+  const tfm_variant &variant = chooseVariant(descriptor);
+  std::span functions(variant.functions,
+                      static_cast<size_t>(variant.function_count));
+  if (std::ranges::none_of(functions, [](const tfm_function &function) {
+        return std::string_view(function.name) == TFM_EVALUATE;
+      }))
+    throw Model::missing(descriptor, TFM_EVALUATE);
   Recipe recipe = parseRecipe(descriptor.recipe);
   DataSpec spec = dataOf(descriptor, recipe, command.data);
   TokenizerPtr tokenizer = findTokenizer(

@@ -175,10 +175,12 @@ void noteWithoutEffect(const GenerateCommand &command,
                     : sampler.greedy      ? "generate.greedy of the recipe"
                                           : "a temperature of 0 in the recipe";
   if (!names.empty())
-    say(fmt::format("note: {} {} no effect: with {} the most probable token "
-                    "is taken\n",
-                    fmt::join(names, ", "), names.size() == 1 ? "has" : "have",
-                    why));
+    say(fmt::format(
+        "note: {} {} no effect: with {} the most probable token is taken{}\n",
+        fmt::join(names, ", "), names.size() == 1 ? "has" : "have", why,
+        command.greedy || command.temperature
+            ? ""
+            : " (--temperature 1 draws at random)"));
 }
 
 GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
@@ -480,8 +482,8 @@ void noteLookahead(const Model &model, GenerateOptions &options, bool speaks) {
   }
   int64_t most = Model::input(*verify, "tokens").shape[1] - 1;
   if (options.lookahead > most)
-    note(fmt::format("{0}: no more than {0} tokens are proposed at a time",
-                     most));
+    note(fmt::format("{}: no more than {} tokens are proposed at a time",
+                     options.lookahead, most));
   const tfm_function *decode = model.find(TFM_DECODE);
   if (int64_t places = Model::input(*decode, "tokens").shape[0]; places > 1)
     note(fmt::format("generates one text after the other, and not {} together "

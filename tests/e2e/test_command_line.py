@@ -654,6 +654,20 @@ class Output(unittest.TestCase):
             self.assertEqual(text.read_text(), "the quick brown fox\n")
             self.assertEqual(os.listdir(folder), ["merges.txt"])
 
+    def test_a_tokenizer_of_something_else_is_not_overwritten(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "text.txt").write_text("the quick brown fox\n")
+            vocabulary = pathlib.Path(folder) / "vocab.json"
+            vocabulary.write_text("{}")
+            result = tfmc("tokenizer", "text.txt", cwd=folder)
+            self.assertEqual(result.returncode, 1, result)
+            self.assertIn("./vocab.json exists already, and may be of another tokenizer: name the folder with -o",
+                          result.stderr)
+            self.assertEqual(vocabulary.read_text(), "{}")
+            result = tfmc("tokenizer", "text.txt", "-o", ".", cwd=folder)
+            self.assertEqual(result.returncode, 0, result)
+            self.assertNotEqual(vocabulary.read_text(), "{}")
+
     def test_a_source_without_an_ending_is_not_overwritten(self):
         with tempfile.TemporaryDirectory() as folder:
             source = pathlib.Path(folder) / "mine"

@@ -411,7 +411,7 @@ class ManyTexts(Folder):
     def test_what_lookahead_does_otherwise_is_said(self):
         said = run(self.three, "generate", "--weights", self.source, "--prompt", "1 2", "--tokens", "2", "--lookahead", "50",
                    cwd=self.folder).stderr
-        self.assertIn("note: --lookahead 7: no more than 7 tokens are proposed at a time\n", said)
+        self.assertIn("note: --lookahead 50: no more than 7 tokens are proposed at a time\n", said)
         self.assertIn("note: --lookahead generates one text after the other, and not 3 together", said)
 
     def test_output_keeps_the_order_of_the_prompts(self):

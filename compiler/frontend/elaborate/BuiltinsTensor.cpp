@@ -380,8 +380,10 @@ SymbolicValue BuiltinCall::attention() {
       k->dims[2] != v->dims[2])
     return mismatch("v", "keys and values differ in batch, heads or length");
   if (q->dims[1].value() % k->dims[1].value() != 0)
-    return mismatch("k", "the heads of the queries are no multiple of those of "
-                         "the keys");
+    return mismatch("k", "the heads of the queries, " +
+                             std::to_string(q->dims[1].value()) +
+                             ", are no multiple of those of the keys, " +
+                             std::to_string(k->dims[1].value()));
   if (*drop < 0 || *drop >= 1) {
     reporter.error(412, arg("dropout")->range,
                    "`dropout` is at least 0 and less than 1, not " +

@@ -63,8 +63,13 @@ static const Habit names[] = {
     {"cat concatenate stack hstack vstack",
      "`concat(a, b, axis = -1)` joins tensors along an axis that they have"},
     {"chunk", "`split(x, 3, axis = -1)` makes equal parts"},
-    {"expand broadcast_to tile repeat_interleave",
+    {"expand broadcast_to tile",
      "operators broadcast by themselves; `x + 0.0 * y` has the shape of both"},
+    {"repeat_interleave repeat_kv",
+     "`attention(q, k, v)` takes fewer heads of keys and values than of "
+     "queries by itself; elsewhere operators broadcast"},
+    {"flip roll", "`gather` takes rows by their numbers, and slices such as "
+                  "`x[:, 1:]` with `concat` shift them"},
     {"contiguous clone copy to cuda cpu device",
      "leave it out: the compiler decides where and how values are stored"},
     // Masks and constants.
@@ -92,9 +97,17 @@ static const Habit names[] = {
     {"add sub mul div", "write `a + b`, `a - b`, `a * b`, `a / b`"},
     {"norm", "write `sqrt(sum(x ** 2))`, or `rms_normalize(x)`"},
     {"logsumexp", "write `log(sum(exp(x)))`, or `x - log_softmax(x)`"},
-    {"argmax topk multinomial sort",
-     "a model gives logits; `generate` chooses the tokens"},
-    {"round floor ceil", "`cast(x, int)` cuts off what follows the point"},
+    {"multinomial", "a model gives logits; `generate` chooses the tokens"},
+    {"topk argmax sort argsort",
+     "`values, ids = top_k(x, k)` has the largest, the largest first; of "
+     "logits `generate` chooses the tokens"},
+    {"round floor ceil trunc",
+     "`cast(x, int)` cuts off what follows the point: 1.7 becomes 1, and -1.7 "
+     "becomes -1"},
+    {"sign", "write `where(x > 0.0, 1.0, where(x < 0.0, -1.0, 0.0))`"},
+    {"exp2", "write `exp(x * 0.6931471805599453)`"},
+    {"binary_cross_entropy bce",
+     "of logits x and targets y from 0 to 1 it is `softplus(x) - x * y`"},
     {"detach no_grad", "write `stop_gradient(x)`"},
     {"xavier_uniform xavier_normal glorot glorot_uniform kaiming "
      "kaiming_uniform kaiming_normal trunc_normal constant",
@@ -105,6 +118,10 @@ static const Habit names[] = {
     {"swish", "`silu(x)` is the same function"},
     {"leaky_relu", "write `where(x > 0.0, x, 0.01 * x)`"},
     {"elu", "write `where(x > 0.0, x, exp(min(x, 0.0)) - 1.0)`"},
+    {"prelu", "write `max(x, 0.0) + slope * min(x, 0.0)`, with a `param`"},
+    {"selu", "write `1.0507 * where(x > 0.0, x, 1.6733 * (exp(min(x, 0.0)) - "
+             "1.0))`"},
+    {"glu", "write `a, b = split(x, 2, axis = -1)`, and `a * sigmoid(b)`"},
     {"mish", "write `x * tanh(softplus(x))`"},
     {"gelu_new gelu_fast gelu_pytorch_tanh", "it is called `gelu_tanh`"},
     {"ReLU GELU SiLU Swish Tanh Sigmoid Softmax Softplus Mish ELU LeakyReLU "

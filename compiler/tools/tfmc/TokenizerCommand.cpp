@@ -28,7 +28,7 @@ namespace {
 struct Arguments {
   std::vector<std::string> files;
   std::string field;
-  std::string folder = ".";
+  std::string folder;
   int64_t merges = 1000;
 };
 
@@ -65,15 +65,23 @@ static int learn(const Arguments &arguments) {
                  << error.message() << "\n";
       return 1;
     }
-  std::string vocab = arguments.folder + "/vocab.json";
-  std::string merges = arguments.folder + "/merges.txt";
+  std::string folder = arguments.folder.empty() ? "." : arguments.folder;
+  std::string vocab = folder + "/vocab.json", merges = folder + "/merges.txt";
   if (isInput(vocab, arguments.files) || isInput(merges, arguments.files))
     return 1;
+  if (arguments.folder.empty())
+    for (const std::string &file : {vocab, merges})
+      if (llvm::sys::fs::exists(file)) {
+        messages() << "tfmc: error: " << file
+                   << " exists already, and may be of another tokenizer: name "
+                      "the folder with -o (`-o .` writes over it)\n";
+        return 1;
+      }
   // The runtime throws.
   try {
     TrainedWordBpe trained =
         trainWordBpe(readTexts(arguments), arguments.merges);
-    makeFolder(arguments.folder);
+    makeFolder(folder);
     if (!writeOutput(vocab, trained.vocabJson()) ||
         !writeOutput(merges, trained.mergesText()))
       return 1;
