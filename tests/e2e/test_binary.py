@@ -443,9 +443,9 @@ class CProgram(Folder):
         if not shutil.which(compiler) or not shutil.which(emulator):
             self.skipTest(f"{compiler} or {emulator} is not installed")
         self.binary  # writes the model
-        self.train("start", "--steps", "1", "--lr", "0", program=self.binary)
+        self.train("arm-start", "--steps", "1", "--lr", "0", program=self.binary)
         numbers = random.Random(1)
-        for name in ("tokens.i32", "targets.i32"):
+        for name in ("arm-tokens.i32", "arm-targets.i32"):
             ids = [numbers.randrange(8) for _ in range(16 * 16)]
             (self.folder / name).write_bytes(array.array("i", ids).tobytes())
         answers = {}
@@ -457,8 +457,8 @@ class CProgram(Folder):
                          self.folder / f"{cpu}.o", "-o", program, "-lm", "-lpthread")
             self.assertEqual(result.returncode, 0, result.stderr)
             for threads in ("1", "3"):
-                for command in (("train", "3", "tokens.i32", "targets.i32", "out.f32"), ("generate", "8", "1", "2", "3")):
-                    result = run(*run_by, program, "start/model.safetensors", threads, *command, cwd=self.folder)
+                for command in (("train", "3", "arm-tokens.i32", "arm-targets.i32", "arm-out.f32"), ("generate", "8", "1", "2", "3")):
+                    result = run(*run_by, program, "arm-start/model.safetensors", threads, *command, cwd=self.folder)
                     self.assertEqual(result.returncode, 0, result.stderr)
                     answer = [float(word) for word in result.stdout.split()]
                     self.assertEqual(answers.setdefault((cpu, command[0]), answer), answer)
