@@ -335,22 +335,28 @@ static std::string generationText(const tfm_variant &variant,
       recipe.cache() == "f32" ? "" : ", keys and values in " + recipe.cache());
 }
 
-std::vector<std::string> refusedCommands(const tfm_model &model) {
+/// Null where the model has none of that name.
+static const tfm_function *findFunction(const tfm_model &model,
+                                        std::string_view name) {
   const tfm_variant &variant = model.variants[0]; // functions are those of all
+  for (int32_t i = 0; i < variant.function_count; ++i)
+    if (variant.functions[i].name == name)
+      return &variant.functions[i];
+  return nullptr;
+}
+
+std::vector<std::string> refusedCommands(const tfm_model &model) {
   auto runs = [&](std::string_view name,
                   std::initializer_list<std::string_view> filled) {
-    for (int32_t i = 0; i < variant.function_count; ++i) {
-      const tfm_function &function = variant.functions[i];
-      if (function.name != name)
-        continue;
-      try {
-        Model::requireFilled(function, filled);
-        return name != TFM_FORWARD || Model::givesLogits(model, function);
-      } catch (const InputError &) {
-        return false;
-      }
+    const tfm_function *function = findFunction(model, name);
+    if (!function)
+      return false;
+    try {
+      Model::requireFilled(*function, filled);
+      return name != TFM_FORWARD || Model::givesLogits(model, *function);
+    } catch (const InputError &) {
+      return false;
     }
-    return false;
   };
   std::vector<std::string> refused;
   if (!runs(TFM_TRAIN, {"tokens", "targets", "count", "rng"}))
@@ -655,12 +661,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
 }
 
 void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
-  const tfm_variant &variant = chooseVariant(descriptor);
-  std::span functions(variant.functions,
-                      static_cast<size_t>(variant.function_count));
-  if (std::ranges::none_of(functions, [](const tfm_function &function) {
-        return std::string_view(function.name) == TFM_EVALUATE;
-      }))
+  if (!findFunction(descriptor, TFM_EVALUATE))
     throw Model::missing(descriptor, TFM_EVALUATE);
   Recipe recipe = parseRecipe(descriptor.recipe);
   DataSpec spec = dataOf(descriptor, recipe, command.data);
