@@ -137,9 +137,9 @@ extern "C" {
 
 /// What products are made of (`tfm_launch.products`): multiply-adds of f32, to
 /// which what is narrower is widened, or sums of products of two bf16, in
-/// vectors (AVX512-BF16), in tiles (AMX) or by the tensor cores of a GPU
-/// (mma.sync), or of four integers of 8 bits, in vectors (AVX512-VNNI,
-/// AVX-VNNI; by pairs: AVX2) or in tiles (AMX).
+/// vectors (AVX512-BF16, AArch64's BF16), in tiles (AMX) or by the tensor cores
+/// of a GPU (mma.sync), or of four integers of 8 bits, in vectors (AVX512-VNNI,
+/// AVX-VNNI, AArch64's DotProd; by pairs: AVX2) or in tiles (AMX).
 #define TFM_PRODUCTS_F32 "f32"
 #define TFM_PRODUCTS_BF16_PAIRS "bf16-pairs"
 #define TFM_PRODUCTS_BF16_TILES "bf16-tiles"

@@ -45,8 +45,16 @@ namespace tfm {
   X("vaes")                                                                    \
   X("vpclmulqdq")
 
-#define TFM_NAME_OF(name) std::string_view(name),
+/// The same beyond the first AArch64, and where Linux says that the processor
+/// has them: in which word of the auxiliary vector, by which bit.
+#define TFM_AARCH64_FEATURES(X)                                                \
+  X("dotprod", AT_HWCAP, HWCAP_ASIMDDP)                                        \
+  X("bf16", AT_HWCAP2, HWCAP2_BF16)
+
+#define TFM_NAME_OF(name, ...) std::string_view(name),
 inline constexpr std::array x86Features = {TFM_X86_FEATURES(TFM_NAME_OF)};
+inline constexpr std::array aarch64Features = {
+    TFM_AARCH64_FEATURES(TFM_NAME_OF)};
 #undef TFM_NAME_OF
 
 } // namespace tfm

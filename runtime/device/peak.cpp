@@ -220,6 +220,37 @@ __attribute__((target("amx-tile,amx-int8"))) double multiplyIntegerTiles() {
 }
 #endif
 
+#if defined(__aarch64__)
+/// Vectors of 8 bf16: the products of neighbours are added to a lane of f32.
+__attribute__((target("bf16"))) double multiplyPairs() {
+  using Vector __attribute__((vector_size(16))) = float;
+  constexpr int steps = 20000, chains = 24;
+  Vector x = {}, y = {}, sums[chains] = {};
+  asm volatile("" : "+m"(x), "+m"(y)); // not known to be zero
+  for (int step = 0; step < steps; ++step)
+#pragma unroll
+    for (Vector &sum : sums)
+      asm("bfdot %0.4s, %1.8h, %2.8h" : "+w"(sum) : "w"(x), "w"(y));
+  asm volatile("" : : "m"(sums)); // used
+  return 2.0 * steps * chains * 8;
+}
+
+/// Vectors of 16 integers: the products of four neighbours are added to a lane
+/// of i32.
+__attribute__((target("dotprod"))) double multiplyQuads() {
+  using Vector __attribute__((vector_size(16))) = int;
+  constexpr int steps = 20000, chains = 24;
+  Vector x = {}, y = {}, sums[chains] = {};
+  asm volatile("" : "+m"(x), "+m"(y)); // not known to be zero
+  for (int step = 0; step < steps; ++step)
+#pragma unroll
+    for (Vector &sum : sums)
+      asm("sdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(x), "w"(y));
+  asm volatile("" : : "m"(sums)); // used
+  return 2.0 * steps * chains * 16;
+}
+#endif
+
 /// Those for the instructions that every processor of this kind has.
 using Plain = Loops<4, 12>;
 
@@ -288,6 +319,11 @@ MultiplyAdds multiplyAdds(std::string_view products) {
   if (products == TFM_PRODUCTS_INT8_TILES &&
       missingFeatures("amx-tile,amx-int8").empty())
     return multiplyIntegerTiles;
+#elif defined(__aarch64__)
+  if (products == TFM_PRODUCTS_BF16_PAIRS && missingFeatures("bf16").empty())
+    return multiplyPairs;
+  if (products == TFM_PRODUCTS_INT8_QUADS && missingFeatures("dotprod").empty())
+    return multiplyQuads;
 #endif
   return nullptr;
 }

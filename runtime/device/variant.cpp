@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <utility>
 #ifdef __linux__
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -43,6 +44,12 @@ static bool machineHas([[maybe_unused]] std::string_view feature) {
   if (feature == name)                                                         \
     return __builtin_cpu_supports(name);
   TFM_X86_FEATURES(TFM_ASK_FOR)
+#undef TFM_ASK_FOR
+#elif defined(__aarch64__) && defined(__linux__)
+#define TFM_ASK_FOR(name, word, bit)                                           \
+  if (feature == name)                                                         \
+    return (getauxval(word) & (bit)) != 0;
+  TFM_AARCH64_FEATURES(TFM_ASK_FOR)
 #undef TFM_ASK_FOR
 #endif
   return false;

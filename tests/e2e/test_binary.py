@@ -437,12 +437,26 @@ class CProgram(Folder):
                 letters = "".join(names[int(number)] for number in answer.split())
                 self.assertIn(letters, text)
 
+    def of_arm(self):
+        """The compiler for it, and what runs its programs here."""
+        programs = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+        for name in programs:
+            if not shutil.which(name):
+                self.skipTest(f"{name} is not installed")
+        return programs
+
+    def program_for(self, cpu, cc, *defines):
+        self.binary  # writes the model
+        self.build(f"{cpu}.o", "--emit", "obj", "--cpu", cpu, *defines, source="c.tfm")
+        program = self.folder / f"main-{cpu}"
+        result = run(cc, "-static", "-std=c11", "-D_GNU_SOURCE", "-O1", "-I", ROOT, HERE / "c_api" / "main.c",
+                     self.folder / f"{cpu}.o", "-o", program, "-lm", "-lpthread")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return program
+
     def test_in_the_code_of_arm(self):
         """Emulated, and to rounding what this machine's code gives; the same bits for any number of threads."""
-        compiler, emulator = "aarch64-linux-gnu-gcc", "qemu-aarch64"
-        if not shutil.which(compiler) or not shutil.which(emulator):
-            self.skipTest(f"{compiler} or {emulator} is not installed")
-        self.binary  # writes the model
+        compiler, emulator = self.of_arm()
         self.train("arm-start", "--steps", "1", "--lr", "0", program=self.binary)
         numbers = random.Random(1)
         for name in ("arm-tokens.i32", "arm-targets.i32"):
@@ -451,11 +465,7 @@ class CProgram(Folder):
         answers = {}
         for cpu, cc, run_by in (("native", CC, ()), ("cortex-a72", compiler, (emulator,)),
                                 ("neoverse-n2", compiler, (emulator, "-cpu", "max"))):
-            self.build(f"{cpu}.o", "--emit", "obj", "--cpu", cpu, *self.DEFINES, source="c.tfm")
-            program = self.folder / f"main-{cpu}"
-            result = run(cc, "-static", "-std=c11", "-D_GNU_SOURCE", "-O1", "-I", ROOT, HERE / "c_api" / "main.c",
-                         self.folder / f"{cpu}.o", "-o", program, "-lm", "-lpthread")
-            self.assertEqual(result.returncode, 0, result.stderr)
+            program = self.program_for(cpu, cc, *self.DEFINES)
             for threads in ("1", "3"):
                 for command in (("train", "3", "arm-tokens.i32", "arm-targets.i32", "arm-out.f32"), ("generate", "8", "1", "2", "3")):
                     result = run(*run_by, program, "arm-start/model.safetensors", threads, *command, cwd=self.folder)
@@ -468,6 +478,30 @@ class CProgram(Folder):
             if command == "train" or not self.DEFINES:
                 for found, value in zip(answer, expected, strict=True):
                     self.assertAlmostEqual(found, value, delta=tolerance)
+
+    def test_integers_in_the_code_of_arm(self):
+        """Products of four (SDOT) give the sums that pairs (AVX2) give, and logits are the same to rounding."""
+        compiler, emulator = self.of_arm()
+        self.train("integers-start", "--steps", "1", program=self.binary)
+        numbers = random.Random(2)
+        for weights in ("int8", "int4"):
+            self.ok(self.binary, "export", "--weights", "integers-start", "--dtype", weights, "-o", f"{weights}.safetensors")
+            logits = {}
+            for cpu, cc, run_by in (("x86-64-v3", CC, ()), ("neoverse-n1", compiler, (emulator, "-cpu", "neoverse-n1"))):
+                program = self.program_for(cpu, cc, "-D", f"generate.weights={weights}")
+                if not logits:
+                    [(begin, end)] = re.findall(r"forward in tokens i32 (\d+) (\d+)", self.ok(program, "buffers").stdout)
+                    tokens = [numbers.randrange(8) for _ in range((int(end) - int(begin)) // 4)]
+                    (self.folder / "integers.i32").write_bytes(array.array("i", tokens).tobytes())
+                for threads in ("1", "3"):
+                    result = run(*run_by, program, f"{weights}.safetensors", threads, "call", "forward", "logits.f32",
+                                 "tokens=integers.i32", cwd=self.folder)
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    found = array.array("f", (self.folder / "logits.f32").read_bytes())
+                    self.assertEqual(logits.setdefault(cpu, found), found)
+            self.assertGreater(max(map(abs, logits["x86-64-v3"])), 0.1)
+            for found, expected in zip(logits["neoverse-n1"], logits["x86-64-v3"], strict=True):
+                self.assertAlmostEqual(found, expected, delta=1e-5)
 
     # `//   in  hyper      f32 [4]     update, train: what it holds`
     LISTED = re.compile(r"^//   (in|out) +(\w+) +(f32|i32|u8) \[[^]]*\] +([\w, ]+(?:\n// +[\w, ]+)*):",
@@ -510,6 +544,7 @@ class CProgram(Folder):
 class CProgramInBf16(CProgram):
     """It fills in weights, of which products read copies."""
     DEFINES = ("-D", "train.precision=bf16")
+    test_integers_in_the_code_of_arm = None # builds with integers have no `train`
 
 if __name__ == "__main__":
     main()

@@ -52,9 +52,10 @@ Terms tfm::termsOfAttention(const AttentionSpec &spec,
   if (!spec.q.getElementType().isBF16() || !spec.k.getElementType().isBF16() ||
       spec.ring || spec.q.getDimSize(2) <= AttentionPanels::panelSide / 2)
     return Terms::F32;
-  return target.bf16Tiles   ? Terms::Bf16Tiles
-         : target.bf16Pairs ? Terms::Bf16Pairs
-                            : Terms::F32;
+  // Panels of pairs are those of tiles, with vectors as wide.
+  return target.bf16Tiles                               ? Terms::Bf16Tiles
+         : target.bf16Pairs && target.lanes == tileSide ? Terms::Bf16Pairs
+                                                        : Terms::F32;
 }
 
 AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,

@@ -112,6 +112,18 @@ llvm::Error describeRegisters(CpuMachine &target,
   if (triple.isAArch64()) {
     target.lanes = 4;
     target.registers = 32;
+    // The runtime asks Linux for them.
+    auto has = [&](llvm::StringRef name) {
+      return triple.isOSLinux() && info.checkFeatures(("+" + name).str()) &&
+             !(target.isNative && !missingFeatures(name).empty());
+    };
+    llvm::SmallVector<std::string> used;
+    for (std::string_view name : aarch64Features)
+      if (has(name))
+        used.push_back("+" + std::string(name));
+    target.features = llvm::join(used, ",");
+    target.int8SignedQuads = has("dotprod");
+    target.roundsToBf16 = target.bf16Pairs = has("bf16");
     return llvm::Error::success();
   }
   if (info.checkFeatures("+avx512f") && info.checkFeatures("+avx512vl") &&
@@ -289,14 +301,17 @@ llvm::Expected<CpuMachine> CpuMachine::named(llvm::StringRef cpu) {
 std::string CpuMachine::requirements() const {
   initializeTargets();
   std::unique_ptr<llvm::MCSubtargetInfo> info =
-      subtarget(llvm::Triple(triple), cpu, features);
+      subtarget(llvm::Triple(triple), codeCpu(), features);
   std::vector<std::string> names;
-  // What AArch64 processors have all have.
+  auto add = [&](std::string_view name) {
+    if (info->checkFeatures("+" + std::string(name)) &&
+        !(isNative && !missingFeatures(name).empty()))
+      names.emplace_back(name);
+  };
   if (llvm::Triple(triple).isX86())
-    for (std::string_view name : x86Features)
-      if (info->checkFeatures("+" + std::string(name)) &&
-          !(isNative && !missingFeatures(name).empty()))
-        names.emplace_back(name);
+    llvm::for_each(x86Features, add);
+  else
+    llvm::for_each(aarch64Features, add);
   return llvm::join(names, ",");
 }
 

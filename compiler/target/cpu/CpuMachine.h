@@ -34,7 +34,7 @@ struct CpuMachine {
   int64_t lanes = 0;
   /// Number of vector registers.
   int64_t registers = 0;
-  /// Whether an instruction rounds f32 to bf16 (AVX512-BF16).
+  /// Whether an instruction rounds f32 to bf16 (AVX512-BF16, AArch64's BF16).
   bool roundsToBf16 = false;
   /// Whether sums of products of two bf16 are faster by its instruction for
   /// pairs of them than in f32.
@@ -42,9 +42,11 @@ struct CpuMachine {
   /// Whether code uses its tiles for that (AMX).
   bool bf16Tiles = false;
   /// Whether an instruction adds four products of integers of 8 bits to one of
-  /// 32 (AVX512-VNNI, AVX-VNNI); or else one adds two to one of 16, and another
+  /// 32, those of one factor without a sign (AVX512-VNNI, AVX-VNNI) or all with
+  /// theirs (AArch64's DotProd); or else one adds two to one of 16, and another
   /// two of those (AVX2), which is still faster than f32.
   bool int8Quads = false;
+  bool int8SignedQuads = false;
   bool int8Pairs = false;
   /// Whether code uses its tiles for that (AMX).
   bool int8Tiles = false;
@@ -70,7 +72,9 @@ struct CpuMachine {
   /// multiply-add or, asked for them, without tiles.
   static llvm::Expected<CpuMachine> named(llvm::StringRef cpu);
 
-  bool multipliesIntegers() const { return int8Quads || int8Pairs; }
+  bool multipliesIntegers() const {
+    return int8Quads || int8SignedQuads || int8Pairs;
+  }
 
   /// What `named` finds it by, but never `native`.
   std::string name() const;
@@ -81,13 +85,13 @@ struct CpuMachine {
 
   /// The features that a processor must have to run the code, separated by
   /// commas: of those in runtime/device/cpu_features.h the ones that this one
-  /// has. Code for AArch64 needs none beyond NEON. Of the machine that this
-  /// runs on those that the runtime finds, too: what is built here runs here.
+  /// has. Of the machine that this runs on those that the runtime finds, too:
+  /// what is built here runs here.
   std::string requirements() const;
 
   /// The processor, by LLVM's name, whose instructions the code is made of. On
-  /// AArch64 those that all have, in the order that suits this one: nothing
-  /// tells the runtime of others, and f32 gains little by them.
+  /// AArch64 those that all have, beside those that `features` asks for, in the
+  /// order that suits this one: f32 gains little by others.
   llvm::StringRef codeCpu() const;
 
   /// Has the code generator make a function for this processor, whatever the

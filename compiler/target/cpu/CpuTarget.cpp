@@ -41,8 +41,10 @@ public:
     return machineName + " " + cpu.features;
   }
   std::vector<std::string> faster(const Numbers &numbers) const override {
-    // Of all processors with AVX-512 some have instructions for narrow numbers.
-    bool isLevel = machineName == "x86-64-v4";
+    // Of all processors with AVX-512, and of all with AArch64, some have
+    // instructions for narrow numbers.
+    bool isLevel = machineName == "x86-64-v4",
+         isGeneric = machineName == "generic";
     std::vector<std::string> names;
     bool suitsTiles =
         numbers.precision.isBF16() || numbers.weights.isInteger(8);
@@ -53,10 +55,11 @@ public:
         names.emplace_back("sapphirerapids+amx");
     }
     // Their pairs of bf16 are twice as fast as f32, those of others are not.
-    if (numbers.precision.isBF16() && isLevel)
-      names.emplace_back("znver4");
-    if ((numbers.weights.isInteger() || numbers.cache.isInteger()) && isLevel)
-      names.emplace_back("cascadelake");
+    if (numbers.precision.isBF16() && (isLevel || isGeneric))
+      names.emplace_back(isLevel ? "znver4" : "neoverse-n2");
+    if ((numbers.weights.isInteger() || numbers.cache.isInteger()) &&
+        (isLevel || isGeneric))
+      names.emplace_back(isLevel ? "cascadelake" : "neoverse-n1");
     return names;
   }
   StringRef triple() const override { return cpu.triple; }

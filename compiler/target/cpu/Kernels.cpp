@@ -202,6 +202,7 @@ static StringRef nameOf(Terms terms) {
   case Terms::Bf16Tiles:
     return TFM_PRODUCTS_BF16_TILES;
   case Terms::I8Quads:
+  case Terms::I8SignedQuads:
     return TFM_PRODUCTS_INT8_QUADS;
   case Terms::I8Pairs:
     return TFM_PRODUCTS_INT8_PAIRS;

@@ -60,8 +60,17 @@ static Value addPairs(KernelBuilder &kb, Value pairs) {
                        "llvm.x86.avx2.pmadd.wd", {pairs, ones});
 }
 
+/// SDOT, of quads in any types: sum + a b, all with their signs.
+static Value addSignedQuads(KernelBuilder &kb, Value a, Value b, Value sum) {
+  sum = bitcast(kb, sum, kb.b.getI32Type(), kb.lanes);
+  return callIntrinsic(kb, sum.getType(), "llvm.aarch64.neon.sdot",
+                       {sum, bytesOf(kb, a), bytesOf(kb, b)});
+}
+
 Terms tfm::integerTerms(const CpuMachine &target) {
-  return target.int8Quads ? Terms::I8Quads : Terms::I8Pairs;
+  return target.int8Quads         ? Terms::I8Quads
+         : target.int8SignedQuads ? Terms::I8SignedQuads
+                                  : Terms::I8Pairs;
 }
 
 Value tfm::offsetQuads(KernelBuilder &kb, Value quads) {
@@ -103,6 +112,9 @@ Value tfm::multiplyAdd(KernelBuilder &kb, Terms terms, Value a, Value b,
                        Value sum) {
   if (terms == Terms::I8Quads)
     return bitcast(kb, addQuads(kb, b, a, sum), kb.f32Type, kb.lanes);
+  if (terms == Terms::I8SignedQuads)
+    return bitcast(kb, addSignedQuads(kb, offsetQuads(kb, b), a, sum),
+                   kb.f32Type, kb.lanes);
   if (terms == Terms::I8Pairs) {
     // Those of B without their signs, which those of A take: two products of
     // 127 and 128 fit into 16 bits.
@@ -121,19 +133,21 @@ Value tfm::multiplyAdd(KernelBuilder &kb, Terms terms, Value a, Value b,
   auto cast = [&](Value slots) -> Value {
     return LLVM::BitcastOp::create(kb.b, kb.loc, pairs, slots);
   };
-  return LLVM::CallIntrinsicOp::create(
-             kb.b, kb.loc, kb.vecType,
-             kb.b.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512"),
-             ValueRange{sum, cast(a), cast(b)})
-      .getResult(0);
+  if (kb.lanes == 16)
+    return callIntrinsic(kb, kb.vecType, "llvm.x86.avx512bf16.dpbf16ps.512",
+                         {sum, cast(a), cast(b)});
+  // The last operand may be one lane of a register.
+  return callIntrinsic(kb, kb.vecType, "llvm.aarch64.neon.bfdot",
+                       {sum, cast(b), cast(a)});
 }
 
 Value tfm::multiplyFourBits(KernelBuilder &kb, Terms terms, ArrayRef<Value> a,
                             ArrayRef<Value> b) {
-  if (terms == Terms::I8Quads) {
+  if (terms != Terms::I8Pairs) {
+    auto add = terms == Terms::I8Quads ? addQuads : addSignedQuads;
     Value sum = kb.splat(0.0);
     for (auto [x, y] : llvm::zip_equal(a, b))
-      sum = addQuads(kb, y, x, sum);
+      sum = add(kb, y, x, sum);
     return sum;
   }
   // Of two products each 3,840 at most, so that 16 bits hold eight sums.
@@ -143,6 +157,20 @@ Value tfm::multiplyFourBits(KernelBuilder &kb, Terms terms, ArrayRef<Value> a,
     sum = sum ? kb.add(sum, products) : products;
   }
   return addPairs(kb, sum);
+}
+
+/// Slots of A, of which each lane is to be multiplied by itself, in the types
+/// of which LLVM finds that the instruction can do so: SDOT takes lanes of
+/// integers, BFDOT those of what has been bf16 in a register, which a load is
+/// only where it stays one.
+static Value lanesToTake(KernelBuilder &kb, Terms terms, Value slots) {
+  if (areQuads(terms))
+    return bitcast(kb, slots, kb.b.getI32Type(), kb.lanes);
+  if (terms != Terms::Bf16Pairs)
+    return slots;
+  Value pairs = bitcast(kb, slots, kb.bf16Type, 2 * kb.lanes);
+  pairs = callIntrinsic(kb, pairs.getType(), "llvm.arithmetic.fence", pairs);
+  return bitcast(kb, pairs, kb.f32Type, kb.lanes);
 }
 
 func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
@@ -242,7 +270,8 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
             SmallVector<Value> several;
             if (byLane)
               for (int64_t row = 0; row < rows; row += kb.lanes)
-                several.push_back(kb.load(kb.at(a, row)));
+                several.push_back(
+                    lanesToTake(kb, terms, kb.load(kb.at(a, row))));
             for (int64_t row = 0; row < rows; ++row) {
               Value element;
               if (byLane) {

@@ -30,8 +30,8 @@ enum class Terms {
   /// The same, but B is bf16 where it lies.
   F32TimesBf16,
   /// A slot is two bf16 of neighbouring k, the first in the low half, and a
-  /// step adds both products to an f32: VDPBF16PS, which takes denormals for
-  /// zeros. For AVX512-BF16.
+  /// step adds both products to an f32: VDPBF16PS or BFDOT, which take
+  /// denormals for zeros. For AVX512-BF16 and AArch64's BF16.
   Bf16Pairs,
   /// Slots are the same, and sums those of tiles (TileKernel.h). For AMX.
   Bf16Tiles,
@@ -41,7 +41,10 @@ enum class Terms {
   /// what that adds to a sum, 128 times the sum of its row of A, has to be
   /// taken off. For AVX512-VNNI and AVX-VNNI.
   I8Quads,
-  /// Slots are the same, but nothing has to be taken off: VPMADDUBSW adds two
+  /// Slots are the same, but nothing has to be taken off: SDOT takes both with
+  /// their signs. For AArch64's DotProd.
+  I8SignedQuads,
+  /// The same again: VPMADDUBSW adds two
   /// products to an i16, VPMADDWD two of those. Of the factors one has no sign:
   /// magnitudes of B meet A with B's signs. A is within -127 and 127, which
   /// keeps two products within 16 bits. For AVX2.
@@ -49,7 +52,8 @@ enum class Terms {
 };
 
 inline bool areQuads(Terms terms) {
-  return terms == Terms::I8Quads || terms == Terms::I8Pairs;
+  return terms == Terms::I8Quads || terms == Terms::I8SignedQuads ||
+         terms == Terms::I8Pairs;
 }
 /// Those of products of two integers of 8 bits, on a machine that multiplies
 /// them (`CpuMachine::multipliesIntegers`).

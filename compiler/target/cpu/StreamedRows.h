@@ -26,7 +26,7 @@ struct StreamedTerms {
   /// which are multiplied in pairs (`Terms::Bf16Pairs`); or both are i8: then
   /// sums are i32, of `integers`.
   mlir::Type a, b;
-  /// `Terms::I8Quads` or `Terms::I8Pairs`.
+  /// `integerTerms` of the machine.
   Terms integers = Terms::I8Quads;
 
   bool arePairs() const { return a.isBF16(); }

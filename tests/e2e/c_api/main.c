@@ -72,7 +72,37 @@ static size_t elements(int32_t rank, const int64_t *shape) {
   return count;
 }
 
-/// A safetensors file is the length of its JSON header, the header, and bytes.
+/// A tensor of a safetensors file, which is the length of its JSON header, the
+/// header, and bytes.
+static const char *tensor(const char *header, const char *bytes,
+                          const char *name, const char *suffix, size_t *size) {
+  char key[512];
+  snprintf(key, sizeof key, "\"%s%s\":", name, suffix);
+  const char *entry = strstr(header, key);
+  const char *offsets = entry ? strstr(entry, "\"data_offsets\":[") : NULL;
+  unsigned long long begin = 0, end = 0;
+  if (!offsets ||
+      sscanf(offsets, "\"data_offsets\":[%llu,%llu]", &begin, &end) != 2)
+    fail("no tensor", key);
+  *size = end - begin;
+  return bytes + begin;
+}
+
+/// Integers of 8 bits, [outputs, terms] in the file, to panels of some outputs.
+static void fillPanels(const tfm_parameter *parameter, const char *from,
+                       size_t width, char *to) {
+  if (parameter->rank != 2)
+    fail("no matrix", parameter->name);
+  size_t outputs = (size_t)parameter->shape[parameter->output_axis],
+         terms = (size_t)parameter->shape[1 - parameter->output_axis],
+         groups = (terms + TFM_PANEL_TERMS - 1) / TFM_PANEL_TERMS;
+  for (size_t i = 0; i < outputs; ++i)
+    for (size_t k = 0; k < terms; ++k)
+      to[((i / width * groups + k / TFM_PANEL_TERMS) * width + i % width) *
+             TFM_PANEL_TERMS +
+         k % TFM_PANEL_TERMS] = (char)(from[i * terms + k] ^ 0x80);
+}
+
 static void loadWeights(const char *path) {
   size_t size = 0;
   char *file = readAll(path, &size);
@@ -83,18 +113,25 @@ static void loadWeights(const char *path) {
   header[length] = 0;
   for (int32_t i = 0; i < model->parameter_count; ++i) {
     const tfm_parameter *parameter = &model->parameters[i];
-    char key[512];
-    snprintf(key, sizeof key, "\"%s\":", parameter->name);
-    const char *entry = strstr(header, key);
-    const char *offsets = entry ? strstr(entry, "\"data_offsets\":[") : NULL;
-    unsigned long long begin = 0, end = 0;
-    if (!offsets ||
-        sscanf(offsets, "\"data_offsets\":[%llu,%llu]", &begin, &end) != 2)
-      fail("no tensor", parameter->name);
-    if (end - begin != 4 * elements(parameter->rank, parameter->shape))
-      fail("wrong size", parameter->name);
-    memcpy(arena + variant->places[i].value, file + 8 + length + begin,
-           end - begin);
+    const tfm_place *place = &variant->places[i];
+    const char *bytes = file + 8 + length, *name = parameter->name;
+    size_t size = 0;
+    const char *value = tensor(header, bytes, name, "", &size);
+    if (parameter->dtype == TFM_F32 &&
+        size != 4 * elements(parameter->rank, parameter->shape))
+      fail("wrong size", name);
+    if (place->panel_outputs)
+      fillPanels(parameter, value, place->panel_outputs, arena + place->value);
+    else
+      memcpy(arena + place->value, value, size);
+    if (parameter->dtype == TFM_I8 || parameter->dtype == TFM_I4) {
+      const char *scales = tensor(header, bytes, name, ".scale", &size);
+      memcpy(arena + place->scale, scales, size);
+    }
+    if (parameter->dtype == TFM_I4) {
+      const char *minima = tensor(header, bytes, name, ".minimum", &size);
+      memcpy(arena + place->minimum, minima, size);
+    }
   }
   free(header);
   free(file);

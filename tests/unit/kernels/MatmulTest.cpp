@@ -783,6 +783,10 @@ void checkRegisterTile(StringRef cpu, int64_t rows, int64_t columns) {
   check(fewRows, ".columns.bf16", tile * plain, multiplyAdd);
   if (!machine.bf16Pairs)
     return;
+  if (machine.lanes == 4) { // each by one lane of a register
+    check(c, ".columns.pairs.ahead2.matrices1", tile * prefetching, ".2h[");
+    return;
+  }
   check(c, ".columns.pairs.ahead2.matrices1", tile * prefetching, "vdpbf16ps");
   c.transposeA = false;
   c.packA = 0;
@@ -798,6 +802,7 @@ TEST(Matmul, RegisterTilesDoNotSpill) {
   checkRegisterTile("x86-64-v3", 6, 16);
   checkRegisterTile("apple-m1", 8, 12);
   checkRegisterTile("neoverse-n1", 8, 12);
+  checkRegisterTile("neoverse-n2", 8, 12);
 }
 
 // A cache line of each row of B is loaded, prefetched further on and multiplied
@@ -883,7 +888,9 @@ TEST(Matmul, DropoutInAnEpilogueSharesRandomWords) {
 TEST(Matmul, RoundsByTheInstructionForIt) {
   for (auto [cpu, has] : {std::pair{"skylake-avx512", false},
                           {"znver4", true},
-                          {"sapphirerapids", true}}) {
+                          {"sapphirerapids", true},
+                          {"neoverse-n1", false},
+                          {"neoverse-n2", true}}) {
     SCOPED_TRACE(cpu);
     Kernels kernels;
     kernels.target = llvm::cantFail(CpuMachine::named(cpu));
@@ -892,13 +899,16 @@ TEST(Matmul, RoundsByTheInstructionForIt) {
     emitMatmul(kernels.builder, *kernels.module, "kernel", specOf(kernels, c),
                kernels.target);
     std::string text = assemblyOf(kernels, "kernel");
-    EXPECT_EQ(StringRef(text).contains("vcvtneps2bf16"), has);
+    EXPECT_EQ(StringRef(text).contains("vcvtneps2bf16") ||
+                  StringRef(text).contains("bfcvtn"),
+              has);
   }
 }
 
 TEST(Matmul, AKernelCallsNothing) {
-  for (const char *cpu : {"native", "x86-64-v3", "skylake-avx512", "znver4",
-                          "sapphirerapids+amx", "apple-m1", "neoverse-n1"}) {
+  for (const char *cpu :
+       {"native", "x86-64-v3", "skylake-avx512", "znver4", "sapphirerapids+amx",
+        "apple-m1", "neoverse-n1", "neoverse-n2"}) {
     SCOPED_TRACE(cpu);
     Kernels kernels;
     kernels.target = llvm::cantFail(CpuMachine::named(cpu));
@@ -929,7 +939,11 @@ TEST(CpuMachine, AsksForAllThatItsCodeUses) {
             "popcnt,lzcnt,bmi,bmi2,movbe,f16c,fma,avx2");
   EXPECT_NE(named("diamondrapids").features.find("-egpr"), std::string::npos);
   EXPECT_NE(named("bdver4").features.find("-fma4"), std::string::npos);
-  EXPECT_EQ(named("neoverse-v2").requirements(), "");
+  EXPECT_EQ(named("neoverse-v2").requirements(), "dotprod,bf16");
+  EXPECT_EQ(named("neoverse-v2").features, "+dotprod,+bf16");
+  EXPECT_EQ(named("neoverse-n1").requirements(), "dotprod");
+  EXPECT_EQ(named("cortex-a72").requirements(), "");
+  EXPECT_EQ(named("apple-m1").requirements(), "");
   EXPECT_EQ(named("neoverse-v2").codeCpu(), "generic");
 }
 
@@ -944,7 +958,10 @@ TEST(CpuMachine, ChoosesPairsOfBf16ByFeatures) {
   EXPECT_FALSE(pairs("sapphirerapids"));
   EXPECT_FALSE(pairs("x86-64-v4"));
   EXPECT_FALSE(pairs("x86-64-v3"));
-  EXPECT_FALSE(pairs("apple-m1"));
+  EXPECT_TRUE(pairs("neoverse-n2"));
+  EXPECT_FALSE(pairs("neoverse-n1"));
+  // The runtime asks Linux alone for it.
+  EXPECT_FALSE(pairs("apple-m2"));
 }
 
 TEST(CpuMachine, RejectsCpusWithoutFusedMultiplyAdd) {

@@ -355,6 +355,8 @@ TEST(Quads, AreOfProcessorsThatHaveThem) {
   EXPECT_FALSE(has("x86-64-v4"));
   EXPECT_FALSE(has("x86-64-v3"));
   EXPECT_TRUE(has("alderlake"));
+  EXPECT_TRUE(llvm::cantFail(CpuMachine::named("neoverse-n1")).int8SignedQuads);
+  EXPECT_FALSE(llvm::cantFail(CpuMachine::named("cortex-a72")).int8SignedQuads);
   EXPECT_TRUE(hasPairs("x86-64-v3"));
   EXPECT_TRUE(hasPairs("znver3"));
   EXPECT_FALSE(hasPairs("x86-64-v4"));
@@ -400,7 +402,9 @@ void expectQuads(StringRef assembly, StringRef function, size_t least,
   auto last = std::find_if(lines.rbegin(), lines.rend(), isStep).base();
   ASSERT_NE(first, lines.end());
   for (StringRef line : llvm::make_range(first, last))
-    EXPECT_FALSE(line.contains("(%rsp") && line.contains("mm")) << line.str();
+    EXPECT_FALSE(line.contains("[sp") ||
+                 (line.contains("(%rsp") && line.contains("mm")))
+        << line.str();
 }
 
 TEST(Quads, TheirInnerLoopsStayInRegisters) {
@@ -425,7 +429,8 @@ TEST(Quads, TheirInnerLoopsStayInRegisters) {
   }
   for (auto [cpu, instruction] : {std::pair("alderlake", "vpdpbusd"),
                                   {"znver3", "vpmaddubsw"},
-                                  {"x86-64-v3", "vpmaddubsw"}}) {
+                                  {"x86-64-v3", "vpmaddubsw"},
+                                  {"neoverse-n1", "sdot"}}) {
     SCOPED_TRACE(cpu);
     for (int64_t rows : {1, 8, 140}) {
       std::string assembly = assemblyOf({rows, 256, 768}, cpu, Order::Panels);
