@@ -242,11 +242,12 @@ def compare(peer, options, scratch):
     measured = {"tfm": {kind: [] for kind in ours}, "llama.cpp": {kind: [] for kind in theirs},
                 "reading": {kind: [] for kind in ours}}
     for number in range(rounds):
+        # Type by type: memory changes its speed within a minute.
         for kind, binary in ours.items():
             measured["reading"][kind].append(binary.bandwidth())
             measured["tfm"][kind].append(binary.speeds(options.tokens))
-        for kind, path in theirs.items():
-            measured["llama.cpp"][kind].append(peer.speeds(path, options.threads, options.tokens))
+            their = TYPES[kind]
+            measured["llama.cpp"][their].append(peer.speeds(theirs[their], options.threads, options.tokens))
         say(f"  round {number + 1} of {rounds}: decoding " + ", ".join(
             f"{side} {kind} {speeds[-1]['decode']:.0f}" for side in ("tfm", "llama.cpp")
             for kind, speeds in measured[side].items()) +

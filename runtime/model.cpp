@@ -175,10 +175,15 @@ void Model::requireLogits() const {
     return;
   const tfm_buffer &logits = output(forward, "logits");
   int64_t size = knownTokens(*model);
+  if (size == 1)
+    throw InputError(fmt::format("{} knows one token alone: there is no next "
+                                 "one to choose",
+                                 model->name));
   throw InputError(fmt::format(
       "{0} gives [{1}] for tokens [{2}, {3}], which are no logits of the "
       "next token after each one, [{2}, {3}, {4}]: it can be trained "
-      "and evaluated with a loss of its own, but not generate",
+      "and evaluated with a loss of its own, but does not generate or write "
+      "logits",
       model->name, fmt::join(logits.shape, logits.shape + logits.rank, ", "),
       input(forward, "tokens").shape[0], input(forward, "tokens").shape[1],
       size > 0 ? std::to_string(size) : "vocabulary"));

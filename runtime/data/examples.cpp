@@ -29,8 +29,10 @@ public:
         trainingShare(static_cast<int64_t>(examples.size()), spec.validation);
     // All of the data may be for validation; there may not be none of it.
     if (trainCount == 0 && (spec.validation < 1 || examples.empty()))
-      throw InputError("the data has " + std::to_string(examples.size()) +
-                       " example(s), too few for a training part");
+      throw InputError(fmt::format(
+          "the data has {} example{}, too few for a training part beside "
+          "data.validation = {}",
+          examples.size(), examples.size() == 1 ? "" : "s", spec.validation));
     auto named = [&](const std::string &text,
                      const char *what) -> std::optional<int32_t> {
       if (text.empty())

@@ -124,8 +124,8 @@ template <typename Values> double highestOf(const Values &values) {
   double highest = largestOf(std::span(values));
   if (highest == -std::numeric_limits<double>::infinity())
     throw InputError(
-        "no token is left to choose: --logit-bias forbids all that "
-        "the model could say");
+        "no token is left to choose: --logit-bias or --repeat-penalty forbids "
+        "all that the model could say");
   return highest;
 }
 
