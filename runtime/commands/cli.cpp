@@ -41,8 +41,10 @@ namespace {
 std::atomic<bool> interrupted{false};
 
 extern "C" void onQuietInterrupt(int signal) {
-  // The second Ctrl-C ends the program at once.
-  std::signal(signal, endBySignal);
+  // The second Ctrl-C ends the program at once. That a terminal is gone is said
+  // twice, by the shell and by the system.
+  if (signal != SIGHUP)
+    std::signal(signal, endBySignal);
   interrupted.store(true);
 }
 

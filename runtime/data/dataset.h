@@ -52,7 +52,8 @@ public:
   }
   /// Those of all windows that have them.
   std::vector<Question> questions(Part part) const;
-  /// Of all windows of so many tokens: whether others have the same data.
+  /// Of all that windows of so many tokens may show: whether others have the
+  /// same data.
   std::string checksum(int64_t sequence) const;
   /// What whoever uses the data should know: that some of it is left out.
   virtual std::string note() const { return {}; }

@@ -7,6 +7,7 @@
 
 #include "runtime/data/order.h"
 
+#include "runtime/error.h"
 #include "runtime/philox.h"
 
 #include <algorithm>
@@ -24,8 +25,14 @@ DataOrder::DataOrder(const Dataset &data, const TrainSpec &train, uint64_t seed)
 }
 
 int64_t DataOrder::stepsOf(int64_t epochs) const {
-  int64_t rows = batch * accumulate;
-  return (epochs * data.windows(Part::Train) + rows - 1) / rows;
+  int64_t rows = batch * accumulate, windows = 0;
+  if (__builtin_mul_overflow(epochs, data.windows(Part::Train), &windows) ||
+      __builtin_add_overflow(windows, rows - 1, &windows))
+    throw InputError(
+        fmt::format("{} epochs are more steps than can be counted: "
+                    "use --steps N",
+                    epochs));
+  return windows / rows;
 }
 
 int64_t DataOrder::epochsAfter(int64_t steps) const {

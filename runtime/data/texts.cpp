@@ -179,7 +179,7 @@ void readFiles(const DataSpec &data, std::vector<Example> &examples) {
         (data.kind == "pairs" && looksLikeJson(documents)))
       file.readJson(documents);
     else
-      file.readLines(text);
+      file.readLines(documents);
     if (examples.size() == before)
       throw InputError("the data file " + path + " is empty");
     if (!file.hasText)

@@ -13,6 +13,7 @@
 #include "runtime/tokenizer/find_tokenizer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <stdexcept>
 #include <string_view>
@@ -474,16 +475,22 @@ void requireOwnLogits(Model &model, std::span<const int32_t> text) {
   std::vector<float> first(logits.begin(), logits.end());
   logits = forward.logits(
       text, static_cast<int32_t>(vocabularyOf(model.descriptor())) - 1);
-  if (std::ranges::equal(first, logits))
+  // What is no number is no sign of it, and is said where a token is chosen.
+  auto isSame = [](float x, float y) {
+    return x == y || (std::isnan(x) && std::isnan(y));
+  };
+  if (std::ranges::equal(first, logits, isSame))
     return;
   const char *recipe = model.descriptor().recipe;
   std::string obstacle =
       parseRecipe(recipe ? recipe : "").generate.wholeSequence;
   throw InputError(fmt::format(
-      "a text of {0} tokens has no logits of its own: this model looks at all "
+      "a text of {0} token{3} has no logits of its own: this model looks at "
+      "all "
       "{1} positions at once{2}; begin with more tokens ({1} are enough), or "
       "build it for a shorter context",
-      text.size(), length, obstacle.empty() ? "" : " (" + obstacle + ")"));
+      text.size(), length, obstacle.empty() ? "" : " (" + obstacle + ")",
+      text.size() == 1 ? "" : "s"));
 }
 
 void requireRows(const Model &model) {

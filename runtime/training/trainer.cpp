@@ -242,14 +242,14 @@ void Trainer::requireSameBeginning() {
   Processes &processes = *options.processes;
   processes.requireSame("other data", data.checksum(recipe.train.sequence),
                         "give all of them the same files");
-  std::string told =
-      fmt::format("{} {} {}", position.steps, position.seed, position.lr);
+  // By its checksum the optimizer's state, of which each has its share alone.
+  std::string told = fmt::format(
+      "{} {} {} {} {} {}", position.steps, position.seed, position.lr,
+      position.optimizerChecksum, position.bestValidation.value_or(0),
+      position.worseValidations);
   processes.requireSame(
-      options.resume.empty() ? "other options" : "other options or checkpoints",
-      checksumOf(told),
-      options.resume.empty()
-          ? "give all of them the same --steps, --seed and --lr"
-          : "give all of them the same --steps, --seed, --lr and --resume");
+      "other options or checkpoints", checksumOf(told),
+      "give all of them the same --steps, --seed, --lr and --resume");
   Checksum checksum = checksumOf(model);
   checksum.add(&position.step, sizeof position.step);
   processes.requireSame("other weights", checksum.text(),
@@ -520,7 +520,7 @@ void Trainer::keepBest(double loss) {
 }
 
 void Trainer::sample() {
-  if (options.quiet)
+  if (!isFirst())
     return;
   double began = now();
   progress->clear();
@@ -529,7 +529,9 @@ void Trainer::sample() {
   generation.seed = position.seed;
   generation.sequence = static_cast<uint32_t>(position.step);
   // It stands in the log too: where nobody reads it here, training goes on.
-  auto show = [](std::string_view part) {
+  auto show = [&](std::string_view part) {
+    if (options.quiet)
+      return;
     std::fwrite(part.data(), 1, part.size(), stdout);
     std::fflush(stdout);
   };
@@ -661,8 +663,24 @@ void Trainer::openLog() {
     position.logChecksum = Checksum().text();
 }
 
+void Trainer::sayWhatIsKept() {
+  const TrainSpec &train = recipe.train;
+  int64_t steps = train.steps.value_or(
+      train.epochs ? order->stepsOf(*train.epochs) : position.steps);
+  if (!options.steps && steps != position.steps)
+    say(fmt::format("note: the run keeps its {} steps, where this build's "
+                    "recipe has {}: --steps changes them\n",
+                    position.steps, steps));
+  if (!options.lr && train.optimizer.lr != position.lr)
+    say(fmt::format("note: the run keeps its learning rate {}, where this "
+                    "build's recipe has {}: --lr changes it\n",
+                    position.lr, train.optimizer.lr));
+}
+
 bool Trainer::resumeWhere(TrainResult &result) {
   const TrainSpec &train = recipe.train;
+  if (!options.resume.empty() && isFirst())
+    sayWhatIsKept();
   bool wasStopped = train.stop.patience > 0 &&
                     position.worseValidations >= train.stop.patience;
   result.steps = result.firstStep = position.step;

@@ -230,6 +230,16 @@ class SameBits(Folder):
         self.train("other", "--steps", "30", "--seed", "7")
         self.assertNotEqual(self.weights("one"), self.weights("other"))
 
+    def test_samples_are_in_every_log(self):
+        program = self.build("sampled", "-D", 'train.sample=every(n = 10, prompt = "to", tokens = 5)')
+        samples = []
+        for out, *options in ("told",), ("in-json", "--json"):
+            self.ok(program, "train", "--steps", "20", "--out", out, *options)
+            log = (self.folder / out / "log.jsonl").read_text().splitlines()
+            samples.append([line for line in log if '"sample"' in line])
+        self.assertEqual(len(samples[0]), 2)
+        self.assertEqual(*samples)
+
     def test_it_learns(self):
         self.train("learns", "--steps", "300", "--threads", "2")
         losses = self.losses("learns")

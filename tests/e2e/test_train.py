@@ -259,6 +259,26 @@ class WholeRun:
         self.assertEqual(resumed.returncode, 0, resumed.stderr)
         self.assertEqual(self.weights("interrupted"), self.weights("whole"))
 
+    def test_the_end_of_the_terminal_is_said_twice(self):
+        folder = self.path("hung-up")
+        process = subprocess.Popen([self.model, "train", "--steps", "1000000", "--out", folder],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not (folder / "log.jsonl").exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGHUP)
+        self.assertEqual(process.wait(timeout=60), 130)
+        self.assertTrue((folder / "state.json").exists())
+
+    def test_what_a_run_keeps_is_said(self):
+        folder = self.path("kept")
+        self.assertEqual(run(self.model, "train", "--steps", "2", "--lr", "0.5", "--out", folder).returncode, 0)
+        notes = [line for line in run(self.model, "train", "--resume", folder).stderr.splitlines() if "note: the run" in line]
+        self.assertEqual(len(notes), 2, notes)
+        self.assertRegex(notes[0], r"note: the run keeps its 2 steps, where this build's recipe has \d+: --steps changes them")
+        self.assertRegex(notes[1], r"note: the run keeps its learning rate 0.5, where this build's recipe has [\d.e-]+: --lr changes it")
+        self.assertNotIn("note: the run", run(self.model, "train", "--resume", folder, "--steps", "3", "--lr", "0.1").stderr)
+
 
 class Addition(WholeRun, unittest.TestCase):
     """The model that needs no file; everything here is one build of it."""

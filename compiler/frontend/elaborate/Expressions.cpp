@@ -49,11 +49,14 @@ SymbolicValue Expressions::evalName(const Expr &expr, Scope &scope) {
   if (scope.self && scope.self->decl && !scope.inMethod)
     for (const Member &member : scope.self->decl->members)
       if (member.name == expr.text && member.kind != MemberKind::Method) {
+        bool isOwn = sources.line(member.range) == sources.line(expr.range);
         reporter
             .error(305, expr.range,
                    "`" + expr.text + "` is used before it is declared")
-            .help("it is declared in line " +
-                  Twine(sources.line(member.range)) + ": move that line up");
+            .help(isOwn ? "this line declares it"
+                        : "it is declared in line " +
+                              Twine(sources.line(member.range)) +
+                              ": move that line up");
         return SymbolicValue();
       }
   Diagnostic &d =
@@ -404,8 +407,14 @@ SymbolicValue Expressions::evalCall(const Expr &expr, Scope &scope) {
               "`" + callee.module()->name +
                   "` is a module: it is made in the body of a module, not in a "
                   "method")
-          .help("declare `name = " + sources.text(expr.range) +
-                "` above and call `name(x)` here");
+          .help(llvm::any_of(
+                    args,
+                    [](const CallArg &arg) { return arg.value.isTensorLike(); })
+                    ? "declare `name = " + callee.module()->name +
+                          "(...)` with its hyperparameters above and call "
+                          "`name(x)` here"
+                    : "declare `name = " + sources.text(expr.range) +
+                          "` above and call `name(x)` here");
       return SymbolicValue();
     }
     return instances.instantiate(*callee.module(), callee.unit(), args,

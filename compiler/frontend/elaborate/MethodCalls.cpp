@@ -155,7 +155,23 @@ SymbolicValue MethodCalls::callMethod(Node *node, const Method &method,
     return SymbolicValue();
   if (callStack.size() > maxCallDepth) {
     budget.stop();
-    reporter.error(501, range, "`" + where + "` calls itself without end");
+    // What has been called last may be something that ends, within what does
+    // not: that is called within itself.
+    CallStack all = callStack;
+    all.push_back({where, node, range});
+    auto isWithinItself = [&](const Call &call) {
+      return llvm::count_if(all, [&](const Call &other) {
+               return other.what == call.what && other.node == call.node;
+             }) > 1;
+    };
+    while (all.size() > 1 && !isWithinItself(all.back()))
+      all.pop_back();
+    Call endless = all.back();
+    all.pop_back();
+    std::swap(all, callStack);
+    reporter.error(501, endless.range,
+                   "`" + endless.what + "` calls itself without end");
+    std::swap(all, callStack);
     return SymbolicValue();
   }
   llvm::SmallVector<StringRef> names;

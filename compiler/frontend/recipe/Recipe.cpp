@@ -179,7 +179,8 @@ void RecipeBuilder::wrong(const Found &found, StringRef name,
   StringRef text = e.sources.text(found.expr->range);
   if (expected.starts_with("an integer") &&
       found.expr->kind == ExprKind::Float && value.isNumber() &&
-      value.number() == std::floor(value.number()) && value.number() < 1e15) {
+      value.number() == std::floor(value.number()) && value.number() >= 1 &&
+      value.number() < 1e15) {
     e.diags
         .error(802, found.range,
                "`" + name + "` takes " + expected + ", but " + text +
@@ -468,13 +469,16 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
                 e.diags.errors().size() != errorsBefore;
   if (steps.getAsInteger() && epochs.getAsInteger()) {
     // What the command line says of the end replaces what the file says.
-    if (e.findDefine("train.steps"))
+    Override *bySteps = e.findDefine("train.steps"),
+             *byEpochs = e.findDefine("train.epochs");
+    if (bySteps && !byEpochs)
       epochs = nullptr;
-    else if (e.findDefine("train.epochs"))
+    else if (byEpochs && !bySteps)
       steps = nullptr;
     else
       e.diags
-          .error(804, lastOf(block, {"steps", "epochs"}),
+          .error(804,
+                 bySteps ? bySteps->range : lastOf(block, {"steps", "epochs"}),
                  "`train` ends by `steps` and by `epochs`")
           .help("take one of them out");
   }

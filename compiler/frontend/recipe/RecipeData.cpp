@@ -86,8 +86,11 @@ std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne,
   if (Override *define = e.findDefine(form.path + ".files")) {
     for (size_t i = 0; i < form.args.size(); ++i)
       form.used[i] = form.used[i] || form.args[i].name.empty();
+    size_t before = e.diags.errors().size();
     if (const Expr *expr = e.useDefine(*define, Wanted::Texts))
       add({expr, define->range});
+    if (files.empty() && needsOne && e.diags.errors().size() == before)
+      e.diags.error(804, define->range, "`" + form.kind + "` needs a file");
     return files;
   }
   for (auto [i, arg] : llvm::enumerate(form.args)) {

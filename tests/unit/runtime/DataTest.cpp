@@ -224,6 +224,22 @@ TEST(Text, IsCutByCharactersInOrder) {
   EXPECT_EQ(targets[0], 19);
 }
 
+// Also of its last tokens, which are less than a window that follows others.
+TEST(Text, HasAChecksumOfAllThatWindowsShow) {
+  TemporaryFolder folder;
+  TokenizerPtr tokenizer = makeCharsTokenizer("abc");
+  auto checksum = [&](const std::string &content) {
+    return open(text(folder.write("a.txt", content), 0), *tokenizer, 4)
+        ->checksum(4);
+  };
+  std::set<std::string> all;
+  for (const char *content :
+       {"abcabcabcab", "abcabcabcabc", "abcabcabcabb", "abcabcabcabcab"})
+    all.insert(checksum(content));
+  EXPECT_EQ(all.size(), 4u);
+  EXPECT_EQ(checksum("abcabcabcab"), checksum("abcabcabcab"));
+}
+
 TEST(Text, NamesTheFileAndTheFix) {
   TemporaryFolder folder;
   TokenizerPtr tokenizer = makeCharsTokenizer("ab");
@@ -273,6 +289,16 @@ TEST(Text, NamesTheLineOfWhatCannotBeEncoded) {
   EXPECT_EQ(messageOf<InputError>([&] { open(spec, *tokenizer, 4); }),
             "the data file " + second +
                 ":1: not UTF-8 text: only a tokenizer of bytes takes it");
+}
+
+// A mark of the byte order is no character of the first line.
+TEST(Lines, BeginBehindAByteOrderMark) {
+  TemporaryFolder folder;
+  DataSpec spec = text(folder.write("a.txt", "\xEF\xBB\xBF"
+                                             "ab\nba\n"),
+                       0);
+  spec.kind = "lines";
+  EXPECT_EQ(readExamples(spec).at(0).text, "ab");
 }
 
 TEST(Lines, ArePadded) {
@@ -503,6 +529,10 @@ TEST(Order, EpochsOfATextShowEveryWindowOnce) {
   train.epochs = 2;
   DataOrder order(*data, train, 1);
   EXPECT_EQ(order.stepsOf(2), 8); // 20 windows
+  EXPECT_NE(messageOf<InputError>([&] {
+              (void)order.stepsOf(std::numeric_limits<int64_t>::max());
+            }).find("more steps than can be counted"),
+            std::string::npos);
   std::vector<int32_t> tokens(20), targets(20);
   for (int64_t epoch = 0; epoch < 2; ++epoch) {
     std::set<int32_t> starts;
