@@ -70,19 +70,23 @@ static std::optional<std::string> templateOf(const ordered_json &config,
                           "one called default");
 }
 
+/// An object; empty where there is no such file.
+static ordered_json readSettings(const std::string &path) {
+  ordered_json settings = ordered_json::object();
+  if (!fileExists(path))
+    return settings;
+  std::string text = readRegularFile(path, "the tokenizer's settings");
+  if (!isNestedDeeply(text))
+    settings = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!settings.is_object() || isNestedDeeply(text))
+    throw InputError(path + " is not a JSON object: copy or download it again");
+  return settings;
+}
+
 std::optional<ChatTemplate> ChatTemplate::ofFolder(const std::string &folder) {
   std::string path = folder + "/tokenizer_config.json";
   std::string own = folder + "/chat_template.jinja";
-  ordered_json config = ordered_json::object();
-  if (fileExists(path)) {
-    std::string settings = readRegularFile(path, "the tokenizer's settings");
-    if (!isNestedDeeply(settings))
-      config = ordered_json::parse(settings, nullptr,
-                                   /*allow_exceptions=*/false);
-    if (!config.is_object() || isNestedDeeply(settings))
-      throw InputError(path + " is not a JSON object: copy or download it "
-                              "again");
-  }
+  ordered_json config = readSettings(path);
   std::optional<std::string> text;
   std::string origin = own;
   if (fileExists(own)) {
@@ -94,7 +98,10 @@ std::optional<ChatTemplate> ChatTemplate::ofFolder(const std::string &folder) {
   if (!text)
     return std::nullopt;
   ChatTemplate result(*text, origin);
-  for (const auto &[key, value] : config.items())
+  // Older folders name some of these tokens in a file of their own.
+  ordered_json tokens = readSettings(folder + "/special_tokens_map.json");
+  tokens.update(config);
+  for (const auto &[key, value] : tokens.items())
     if (key.ends_with("_token"))
       if (std::optional<std::string> token = tokenText(value)) {
         if (key == "eos_token")
@@ -107,8 +114,13 @@ std::optional<ChatTemplate> ChatTemplate::ofFolder(const std::string &folder) {
 std::string ChatTemplate::render(const ordered_json &messages,
                                  std::time_t now) const {
   using jinja::Value;
+  // To a template what is null is not there.
+  ordered_json told = messages;
+  for (ordered_json &message : told)
+    for (auto entry = message.begin(); entry != message.end();)
+      entry = entry->is_null() ? message.erase(entry) : std::next(entry);
   jinja::Members all = variables;
-  all.emplace_back("messages", Value::fromJson(messages));
+  all.emplace_back("messages", Value::fromJson(told));
   all.emplace_back("add_generation_prompt", Value::boolean(true));
   all.emplace_back("tools", Value::none());
   all.emplace_back("documents", Value::none());

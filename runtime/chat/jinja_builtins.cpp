@@ -326,34 +326,39 @@ Value sorted(const Arguments &arguments) {
   return Value::array(inOrder(items, keys, reverse && reverse->truth()));
 }
 
+/// The number that a text is, as Python reads it: blanks around it, a sign
+/// before it.
+template <typename Number>
+std::optional<Number> numberIn(const std::string &text) {
+  std::string bare = strip(text, true, true, nullptr);
+  if (bare.starts_with('+') && !bare.starts_with("+-"))
+    bare.erase(0, 1);
+  Number number = 0;
+  const char *end = bare.data() + bare.size();
+  auto read = std::from_chars(bare.data(), end, number);
+  return !bare.empty() && read.ec == std::errc() && read.ptr == end
+             ? std::optional(number)
+             : std::nullopt;
+}
+
 Value toInteger(const Value &value, int64_t absent) {
-  if (value.is(Value::Float) && std::isfinite(value.real) &&
-      std::fabs(value.real) < 9e18)
-    return Value::number(static_cast<int64_t>(value.real));
   if (value.isNumber() && !value.is(Value::Float))
     return Value::number(value.asInteger(""));
+  double real = value.is(Value::Float) ? value.real : NAN;
   if (value.is(Value::String)) {
-    std::string text = strip(value.text, true, true, nullptr);
-    int64_t number = 0;
-    auto read = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (!text.empty() && read.ec == std::errc() &&
-        read.ptr == text.data() + text.size())
-      return Value::number(number);
+    if (std::optional<int64_t> number = numberIn<int64_t>(value.text))
+      return Value::number(*number);
+    real = numberIn<double>(value.text).value_or(NAN);
   }
-  return Value::number(absent);
+  return Value::number(std::fabs(real) < 9e18 ? static_cast<int64_t>(real)
+                                              : absent);
 }
 
 Value toReal(const Value &value) {
   if (value.isNumber())
     return Value::number(value.asReal());
-  double real = 0;
-  if (value.is(Value::String)) {
-    auto read = std::from_chars(value.text.data(),
-                                value.text.data() + value.text.size(), real);
-    if (read.ptr != value.text.data() + value.text.size())
-      real = 0;
-  }
-  return Value::number(real);
+  return Value::number(
+      value.is(Value::String) ? numberIn<double>(value.text).value_or(0) : 0.0);
 }
 
 std::string indented(const Arguments &arguments) {
@@ -626,9 +631,9 @@ std::optional<bool> applyTest(std::string_view name,
   if (name == "in")
     return contains(other(), x);
   if (name == "lower")
-    return lower(x.str()) == x.str();
+    return lower(x.str()) == x.str() && upper(x.str()) != x.str();
   if (name == "upper")
-    return upper(x.str()) == x.str();
+    return upper(x.str()) == x.str() && lower(x.str()) != x.str();
   return std::nullopt;
 }
 

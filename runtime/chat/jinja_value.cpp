@@ -118,7 +118,9 @@ Value Value::fromJson(const ordered_json &json) {
     return none();
   if (json.is_boolean())
     return boolean(json.get<bool>());
-  if (json.is_number_integer())
+  if (json.is_number_integer() &&
+      !(json.is_number_unsigned() &&
+        json.get<uint64_t>() > std::numeric_limits<int64_t>::max()))
     return number(json.get<int64_t>());
   if (json.is_number())
     return number(json.get<double>());

@@ -336,10 +336,19 @@ std::vector<int32_t> readBegin(const json &root, const Vocabulary &vocabulary) {
       if (!part.is_object() || !part.contains("SpecialToken") ||
           !part["SpecialToken"].is_object())
         break; // the text itself
-      int32_t id = vocabulary.find(part["SpecialToken"].value("id", ""));
-      if (id >= 0)
+      // By its name in the template, which tells its ids.
+      std::string name = part["SpecialToken"].value("id", "");
+      const json &own = member(member(step, "special_tokens"), name.c_str());
+      if (const json &told = member(own, "ids"); told.is_array()) {
+        for (const json &id : told)
+          if (id.is_number_integer() && vocabulary.contains(id.get<int32_t>()))
+            ids.push_back(id.get<int32_t>());
+      } else if (int32_t id = vocabulary.find(name); id >= 0) {
         ids.push_back(id);
+      }
     }
+    // Of several the first one acts.
+    return ids;
   }
   return ids;
 }

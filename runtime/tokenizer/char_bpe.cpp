@@ -245,6 +245,9 @@ private:
 TokenizerPtr charBpeFromJson(const json &root, std::string_view text,
                              const std::string &origin) {
   const json &model = root.at("model");
+  if (member(model, "ignore_merges") == true)
+    throw NotSupported(origin + ": ignore_merges is not supported for a BPE of "
+                                "characters");
   Vocabulary vocabulary = Vocabulary::fromJson(member(model, "vocab"), origin);
   std::vector<AddedToken> added = readAddedTokens(root, vocabulary, origin);
   std::vector<int32_t> begin = readBegin(root, vocabulary);

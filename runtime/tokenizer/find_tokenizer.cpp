@@ -43,15 +43,21 @@ Found openFolder(const std::string &folder, const std::string &kind) {
   if (fileExists(whole))
     return openFile(whole, readRegularFile(whole, purpose));
   std::string pieces = folder + "/tokenizer.model";
-  if (fileExists(pieces))
-    return openFile(pieces, readRegularFile(pieces, purpose));
+  if (fileExists(pieces)) {
+    Found found = openFile(pieces, readRegularFile(pieces, purpose));
+    requireAllInFiles(folder, /*isGpt2=*/false, *found.tokenizer);
+    return found;
+  }
   std::string vocabulary = folder + "/vocab.json";
   std::string merges = folder + "/merges.txt";
   if (!fileExists(vocabulary) || !fileExists(merges))
     return {};
   TokenizerSpec spec;
   spec.kind = kind == "bpe_words" ? kind : "gpt2";
-  return {openTokenizer(spec, {vocabulary, merges}), nameOf(vocabulary)};
+  Found found{openTokenizer(spec, {vocabulary, merges}), nameOf(vocabulary)};
+  if (spec.kind == "gpt2")
+    requireAllInFiles(folder, /*isGpt2=*/true, *found.tokenizer);
+  return found;
 }
 
 Found openOwn(const tfm_model &model, const TokenizerSpec &spec) {

@@ -46,6 +46,25 @@ bool isCutInSteps(const json &root) {
   return hasBytes && !isPlain;
 }
 
+/// Of models of words, and of parts of words that end in `</w>`, those that
+/// this project writes are read: anything else that comes before them would be
+/// left out.
+void requireWords(const json &root, const std::string &origin) {
+  std::string cut = typeOf(member(root, "pre_tokenizer"));
+  const char *other = !member(root, "normalizer").is_null() ? "a normalizer"
+                      : !member(root, "post_processor").is_null()
+                          ? "a post_processor"
+                      : !member(root, "added_tokens").empty() ? "added_tokens"
+                      : !cut.empty() && cut != "WhitespaceSplit"
+                          ? "another pre_tokenizer than WhitespaceSplit"
+                          : nullptr;
+  if (other)
+    throw NotSupported(origin +
+                       ": a model of whole words, or of parts that "
+                       "end in </w>, is not supported with " +
+                       other);
+}
+
 } // namespace
 
 TokenizerPtr parseTokenizerJson(std::string_view text,
@@ -62,6 +81,7 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
       const json &cut = member(root, "pre_tokenizer");
       if (cut.is_object() && typeOf(cut) == "Split")
         return charsTokenizer(std::move(words), origin);
+      requireWords(root, origin);
       return wordsTokenizer(std::move(words));
     }
     if (type == "WordPiece" || type == "Unigram")
@@ -71,6 +91,7 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
                          "\" is not supported; BPE, WordPiece, Unigram and "
                          "WordLevel are");
     if (member(model, "end_of_word_suffix") == wordEnd) {
+      requireWords(root, origin);
       return wordBpe(Vocabulary::fromJson(member(model, "vocab"), origin),
                      readMerges(model, origin));
     }

@@ -35,18 +35,117 @@ std::string escapePattern(std::string_view text) {
   return pattern;
 }
 
+/// Appends the class that begins at `at` and returns where it ends. What a
+/// class within it has is its own; `refuse` throws for what PCRE2 has not.
+template <typename Refuse>
+static size_t takeClass(std::string_view pattern, size_t at, Refuse refuse,
+                        std::string &result) {
+  size_t first = at;
+  at += pattern.substr(at).starts_with("[^") ? 2 : 1;
+  // A bracket that stands first is one of the class.
+  at += pattern.substr(at).starts_with("]") ? 1 : 0;
+  result += pattern.substr(first, at - first);
+  for (int64_t within = 1; within > 0 && at < pattern.size();) {
+    std::string_view rest = pattern.substr(at);
+    size_t named = rest.starts_with("[:") ? rest.find(":]") : rest.npos;
+    size_t length = named != rest.npos ? named + 2
+                    : rest[0] == '\\'  ? std::min<size_t>(2, rest.size())
+                                       : 1;
+    if (rest.starts_with("&&"))
+      refuse("an intersection of classes");
+    if (rest.starts_with("[^") && named == rest.npos)
+      refuse("what is not in a class within a class");
+    bool opens = rest[0] == '[' && named == rest.npos, closes = rest[0] == ']';
+    within += opens ? 1 : closes ? -1 : 0;
+    if (!opens && (!closes || within == 0))
+      result += rest.substr(0, length);
+    at += length;
+  }
+  return at;
+}
+
+/// Whether braces count how often something comes: `{3}`, `{1,3}`.
+static bool isCount(std::string_view braces) {
+  return braces.size() > 2 &&
+         braces.find_first_not_of("0123456789,", 1) == braces.size() - 1;
+}
+
+/// A pattern of Oniguruma's, as tokenizer.json has them, in PCRE2's terms: a
+/// `+` behind braces repeats what they count, `^` and `$` are the ends of lines
+/// (PCRE2_MULTILINE below), and `(?m)` has `.` match their ends. Throws
+/// NotSupported for intersections of classes and `\h`.
+static std::string inPcre(std::string_view pattern, const std::string &origin) {
+  auto refuse = [&](const char *what) {
+    throw NotSupported(origin + ": the pattern " + std::string(pattern) +
+                       " has " + what + ", which is not supported");
+  };
+  std::string result;
+  // Where in the result begins what a count would count, and open groups.
+  size_t item = 0;
+  std::vector<size_t> groups;
+  for (size_t at = 0, end = 0; at < pattern.size(); at = end) {
+    std::string_view rest = pattern.substr(at);
+    char c = rest[0];
+    end = at + 1;
+    if (c == '{') {
+      size_t close = rest.find('}');
+      std::string_view braces = rest.substr(0, close + 1);
+      if (close != rest.npos && isCount(braces)) {
+        end = at + braces.size();
+        if (pattern.substr(end).starts_with("+")) {
+          ++end;
+          result.insert(item, "(?:");
+          result += std::string(braces) + ")+";
+        } else {
+          result += braces;
+        }
+        continue;
+      }
+    } else if (c == '\\' && rest.size() > 1) {
+      if (rest[1] == 'h' || rest[1] == 'H')
+        refuse("\\h");
+      end = at + 2;
+      if (rest.size() > 2 && rest[2] == '{' && rest.find('}') != rest.npos)
+        end = at + rest.find('}') + 1; // \p{L}
+    } else if (c == '[') {
+      item = result.size();
+      end = takeClass(pattern, at, refuse, result);
+      continue;
+    }
+    bool isPart = c == '+' || c == '*' || c == '?' ||
+                  (static_cast<unsigned char>(c) & 0xC0) == 0x80;
+    if (c == ')' && !groups.empty()) {
+      item = groups.back();
+      groups.pop_back();
+    } else if (!isPart) {
+      item = result.size();
+    }
+    if (c == '(') {
+      groups.push_back(result.size());
+      if (rest.starts_with("(?m)") || rest.starts_with("(?m:")) {
+        result += "(?s";
+        end = at + 3;
+        continue;
+      }
+    }
+    result += pattern.substr(at, end - at);
+  }
+  return result;
+}
+
 Pretokenizer::Pretokenizer(const std::string &pattern,
                            const std::string &origin) {
+  std::string translated = inPcre(pattern, origin);
   int error = 0;
   PCRE2_SIZE offset = 0;
-  code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()),
-                       pattern.size(), PCRE2_UTF | PCRE2_UCP, &error, &offset,
-                       nullptr);
+  code = pcre2_compile(
+      reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset, nullptr);
   if (!code) {
     PCRE2_UCHAR message[256];
     pcre2_get_error_message(error, message, sizeof message);
-    throw InputError(origin + ": cannot use the pattern " + pattern + ": " +
-                     reinterpret_cast<const char *>(message));
+    throw NotSupported(origin + ": cannot use the pattern " + pattern + ": " +
+                       reinterpret_cast<const char *>(message));
   }
   compiled = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;
 }

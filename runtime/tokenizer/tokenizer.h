@@ -103,6 +103,13 @@ TokenizerPtr parseSentencePiece(std::string_view bytes,
 TokenizerPtr openTokenizer(const TokenizerSpec &spec,
                            const std::vector<std::string> &paths);
 
+/// Throws NotSupported where a folder as Hugging Face has them, whose tokenizer
+/// has been read from vocab.json and merges.txt (`isGpt2`) or tokenizer.model,
+/// says of it what those do not (tokenizer_config.json, added_tokens.json):
+/// another class, a token that begins a text, added tokens.
+void requireAllInFiles(const std::string &folder, bool isGpt2,
+                       const Tokenizer &tokenizer);
+
 /// The size of that tokenizer. Of the large kinds made of JSON only the ids are
 /// read, which takes a tenth of the time but leaves faults for `openTokenizer`
 /// to find. Throws InputError.

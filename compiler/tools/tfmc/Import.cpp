@@ -350,7 +350,9 @@ private:
       TokenizerSpec spec;
       spec.kind = form.kind;
       try {
-        openTokenizer(spec, paths);
+        TokenizerPtr opened = openTokenizer(spec, paths);
+        if (form.files[0] != "tokenizer.json")
+          requireAllInFiles(folder, spec.kind == "gpt2", *opened);
         return "tokenizer " + std::string(form.kind) + "(" +
                llvm::join(names, ", ") + ")\n";
       } catch (const NotSupported &problem) {

@@ -179,6 +179,35 @@ TEST(ChatTemplate, TellsTheTime) {
   EXPECT_EQ(rendered("{{ strftime_now('%Y') }}").size(), 4u);
 }
 
+TEST(ChatTemplate, ReadsNumbersAsPythonDoes) {
+  EXPECT_EQ(rendered("{{ '3.7'|int }} {{ '+4'|int }} {{ ' 1e3 '|int }} "
+                     "{{ 'x'|int(7) }} {{ '-2.9'|int }} {{ 2.5|int }}"),
+            "3 4 1000 7 -2 2");
+  EXPECT_EQ(rendered("{{ ' 2.5 '|float }} {{ '+2.5'|float }} {{ 'x'|float }}"),
+            "2.5 2.5 0.0");
+  EXPECT_EQ(rendered("{{ '1' is lower }} {{ 'a1' is lower }} {{ '' is upper }} "
+                     "{{ 'A1' is upper }}"),
+            "False True False True");
+}
+
+// As `apply_chat_template` prepares them.
+TEST(ChatTemplate, WhatIsNullIsNotInMessages) {
+  test::TemporaryFolder folder;
+  std::ofstream(folder.path + "/chat_template.jinja")
+      << "{{ bos_token }}{{ messages[0].content is defined }} {{ messages[0].n "
+         "}}";
+  std::ofstream(folder.path + "/special_tokens_map.json")
+      << R"({"bos_token": {"content": "<s>"}, "eos_token": "</s>"})";
+  std::optional<ChatTemplate> chat = ChatTemplate::ofFolder(folder.path);
+  ASSERT_TRUE(chat);
+  EXPECT_EQ(chat->endToken(), "</s>");
+  EXPECT_EQ(chat->render(messagesOf(R"([{"role": "user", "content": null,
+                                         "n": 18446744073709551615}])",
+                                    "x"),
+                         0),
+            "<s>False 1.8446744073709552e+19");
+}
+
 TEST(ChatTemplate, StandsInAFolder) {
   test::TemporaryFolder folder;
   auto write = [&](const char *name, const std::string &text) {

@@ -9,6 +9,7 @@
 #include "runtime/error.h"
 #include "runtime/generation/generator.h"
 #include "runtime/philox.h"
+#include "runtime/tokenizer/pretokenizer.h"
 #include "runtime/tokenizer/train_word_bpe.h"
 #include "runtime/tokenizer/utf8.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
@@ -58,6 +59,79 @@ void checkByteCases(const Tokenizer &tokenizer) {
     EXPECT_EQ(bytes, fromHex(entry.at("bytes").get<std::string>()));
     EXPECT_EQ(tokenizer.text(ids), entry.at("decoded").get<std::string>());
   }
+}
+
+/// What a byte-level BPE without merges has of a text: the pieces in which a
+/// pattern cuts it.
+std::vector<std::string> piecesOf(const std::string &pattern,
+                                  std::string_view text) {
+  Pretokenizer cut(pattern, "x.json");
+  Pretokenizer::Cursor cursor(cut, text);
+  std::vector<std::string> pieces;
+  for (std::string_view piece; cursor.next(piece);)
+    pieces.emplace_back(piece);
+  return pieces;
+}
+
+// A folder may say more of a tokenizer than the files that are read.
+TEST(Folder, SaysWhatItsFilesDoNot) {
+  test::TemporaryFolder folder;
+  TokenizerPtr tokenizer = makeByteBpeTokenizer(
+      named(bytesFixture + "vocab.json"), named(bytesFixture + "merges.txt"));
+  auto problem = [&](const std::string &settings, bool isGpt2 = true) {
+    folder.write("tokenizer_config.json", settings);
+    return messageOf<NotSupported>(
+        [&] { requireAllInFiles(folder.path, isGpt2, *tokenizer); });
+  };
+  EXPECT_EQ(problem(R"({"tokenizer_class": "GPT2Tokenizer"})"), "");
+  EXPECT_EQ(problem("{}"), "");
+  EXPECT_NE(problem(R"({"tokenizer_class": "Qwen2Tokenizer"})")
+                .find("tokenizer_class is \"Qwen2Tokenizer\""),
+            std::string::npos);
+  EXPECT_EQ(problem(R"({"tokenizer_class": "LlamaTokenizer"})", false), "");
+  EXPECT_NE(problem(R"({"add_bos_token": true})").find("add_bos_token is true"),
+            std::string::npos);
+  std::string added =
+      R"({"added_tokens_decoder": {"9999": {"content": "<|im_start|>"}}})";
+  for (bool isGpt2 : {false, true})
+    EXPECT_NE(problem(added, isGpt2).find("an added token \"<|im_start|>\""),
+              std::string::npos);
+  EXPECT_EQ(problem(R"({"added_tokens_decoder": {"0": {"content": "a"}}})"),
+            "");
+  folder.write("added_tokens.json", R"({"<new>": 9999})");
+  EXPECT_NE(problem("{}").find("\"<new>\""), std::string::npos);
+}
+
+// Models of words are read in the form that this project writes.
+TEST(Words, OfOtherFormsAreNotSupported) {
+  nlohmann::json root = {
+      {"model", {{"type", "WordLevel"}, {"vocab", {{"a", 0}, {"<UNK>", 1}}}}}};
+  auto problem = [&] {
+    return messageOf<NotSupported>(
+        [&] { parseTokenizerJson(root.dump(), "x"); });
+  };
+  EXPECT_EQ(problem(), "");
+  root["pre_tokenizer"] = {{"type", "Whitespace"}};
+  EXPECT_NE(problem().find("another pre_tokenizer"), std::string::npos);
+  root["pre_tokenizer"] = {{"type", "WhitespaceSplit"}};
+  root["normalizer"] = {{"type", "Lowercase"}};
+  EXPECT_NE(problem().find("a normalizer"), std::string::npos);
+}
+
+// As Oniguruma reads them, which the tokenizers of the hub are written for.
+TEST(Pretokenizer, ReadsPatternsAsTheHubDoes) {
+  using Pieces = std::vector<std::string>;
+  EXPECT_EQ(piecesOf("\\p{N}{1,3}+", "4567a"), (Pieces{"4567", "a"}));
+  EXPECT_EQ(piecesOf("\\p{N}{1,3}", "4567"), (Pieces{"456", "7"}));
+  EXPECT_EQ(piecesOf("(ab|[c}]){2}+|.", "abcab}cx"),
+            (Pieces{"abcab}", "c", "x"}));
+  EXPECT_EQ(piecesOf("\\p{L}+|\\{+", "ab{{"), (Pieces{"ab", "{{"}));
+  // That of BLOOM: a class within another adds to it.
+  EXPECT_EQ(piecesOf(" ?[^(\\s|[.,!?…。，、।۔،])]+", "a b, (c"),
+            (Pieces{"a", " b", ", (", "c"}));
+  EXPECT_EQ(piecesOf("^a|.", "a\na"), (Pieces{"a", "\n", "a"}));
+  for (const char *pattern : {"[a&&[b]]", "[a[^b]]", "\\h+"})
+    EXPECT_THROW(piecesOf(pattern, "a"), NotSupported) << pattern;
 }
 
 TEST(ByteBpe, MeetsTheFixtureFromVocabularyAndMerges) {
