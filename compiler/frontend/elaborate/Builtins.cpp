@@ -355,11 +355,9 @@ SymbolicValue BuiltinCall::where() {
   if (a->value.is(SymbolicValue::Int) && b->value.is(SymbolicValue::Int))
     shape.elem = Elem::Int;
   if (!a->value.isTensorLike())
-    x = tensors.operandTensor(a->value, y ? &*y : &shape, a->range,
-                              "choose from");
+    x = tensors.operandTensor(a->value, y ? &*y : &shape, a->range, "where");
   if (!b->value.isTensorLike())
-    y = tensors.operandTensor(b->value, x ? &*x : &shape, b->range,
-                              "choose from");
+    y = tensors.operandTensor(b->value, x ? &*x : &shape, b->range, "where");
   if (!x || !y)
     return SymbolicValue();
   if (x->elem != y->elem) {

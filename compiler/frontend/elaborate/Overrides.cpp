@@ -84,6 +84,12 @@ void Overrides::reportUnused() {
                                     : std::string("the model");
       d = &diags.error(903, name,
                        model + " has no hyperparameter `" + define.key + "`");
+      if (compilation.block(define.key)) {
+        d->help("it is a block, whose kind stands in the file; what is in it "
+                "is set by `-D " +
+                define.key + ".NAME=VALUE`");
+        continue;
+      }
       if (tree.root)
         for (const auto &[name, value] : tree.root->hyperparameters)
           names.push_back(name.str());

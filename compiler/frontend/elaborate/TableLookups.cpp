@@ -61,6 +61,11 @@ std::string TableLookups::helpWithTable(const Lookup &lookup) const {
     return "did you mean `positions(tokens)`?";
   if (isOfPlaces && before.consume_back("(tokens)"))
     return "did you mean `" + before.str() + "(positions(tokens))`?";
+  // Rows enough, of which what is computed from a token needs more.
+  if (std::optional<int64_t> size = recipe.tokenizerSize();
+      size && *size <= rows)
+    return "`min(" + text.str() + ", " + std::to_string(rows - 1) +
+           ")` keeps what is computed from a token within the rows";
   bool isName = !lookup.rows.isConstant() &&
                 tree.root->hyperparameters.count(lookup.rows.str());
   return "`" + (isName ? lookup.rows.str() : "vocab") +
