@@ -45,7 +45,9 @@ Found openFolder(const std::string &folder, const std::string &kind) {
   std::string pieces = folder + "/tokenizer.model";
   if (fileExists(pieces)) {
     Found found = openFile(pieces, readRegularFile(pieces, purpose));
-    requireAllInFiles(folder, /*isGpt2=*/false, *found.tokenizer);
+    if (TokenizerPtr whole =
+            asFolderSays(folder, /*isGpt2=*/false, *found.tokenizer))
+      found.tokenizer = std::move(whole);
     return found;
   }
   std::string vocabulary = folder + "/vocab.json";
@@ -56,7 +58,9 @@ Found openFolder(const std::string &folder, const std::string &kind) {
   spec.kind = kind == "bpe_words" ? kind : "gpt2";
   Found found{openTokenizer(spec, {vocabulary, merges}), nameOf(vocabulary)};
   if (spec.kind == "gpt2")
-    requireAllInFiles(folder, /*isGpt2=*/true, *found.tokenizer);
+    if (TokenizerPtr whole =
+            asFolderSays(folder, /*isGpt2=*/true, *found.tokenizer))
+      found.tokenizer = std::move(whole);
   return found;
 }
 

@@ -103,12 +103,14 @@ TokenizerPtr parseSentencePiece(std::string_view bytes,
 TokenizerPtr openTokenizer(const TokenizerSpec &spec,
                            const std::vector<std::string> &paths);
 
-/// Throws NotSupported where a folder as Hugging Face has them, whose tokenizer
-/// has been read from vocab.json and merges.txt (`isGpt2`) or tokenizer.model,
-/// says of it what those do not (tokenizer_config.json, added_tokens.json):
-/// another class, a token that begins a text, added tokens.
-void requireAllInFiles(const std::string &folder, bool isGpt2,
-                       const Tokenizer &tokenizer);
+/// The tokenizer of a folder as Hugging Face has them, which has been read from
+/// vocab.json and merges.txt (`isGpt2`) or tokenizer.model, with what
+/// tokenizer_config.json and added_tokens.json say beside those: added tokens,
+/// and one that begins a text. Null where they say nothing more. Throws
+/// NotSupported for another class than GPT-2's, and where words begin with a
+/// space.
+TokenizerPtr asFolderSays(const std::string &folder, bool isGpt2,
+                          const Tokenizer &tokenizer);
 
 /// The size of that tokenizer. Of the large kinds made of JSON only the ids are
 /// read, which takes a tenth of the time but leaves faults for `openTokenizer`

@@ -351,8 +351,14 @@ private:
       spec.kind = form.kind;
       try {
         TokenizerPtr opened = openTokenizer(spec, paths);
-        if (form.files[0] != "tokenizer.json")
-          requireAllInFiles(folder, spec.kind == "gpt2", *opened);
+        if (form.files[0] != "tokenizer.json" &&
+            asFolderSays(folder, spec.kind == "gpt2", *opened)) {
+          messages() << "tfmc: note: " << folder
+                     << " says more of its tokenizer than a model file can "
+                        "(tokenizer_config.json): programs take it from the "
+                        "folder that --weights or --tokenizer names\n";
+          return "";
+        }
         return "tokenizer " + std::string(form.kind) + "(" +
                llvm::join(names, ", ") + ")\n";
       } catch (const NotSupported &problem) {

@@ -78,28 +78,46 @@ TEST(Folder, SaysWhatItsFilesDoNot) {
   test::TemporaryFolder folder;
   TokenizerPtr tokenizer = makeByteBpeTokenizer(
       named(bytesFixture + "vocab.json"), named(bytesFixture + "merges.txt"));
-  auto problem = [&](const std::string &settings, bool isGpt2 = true) {
+  auto open = [&](const std::string &settings, bool isGpt2 = true) {
     folder.write("tokenizer_config.json", settings);
-    return messageOf<NotSupported>(
-        [&] { requireAllInFiles(folder.path, isGpt2, *tokenizer); });
+    return asFolderSays(folder.path, isGpt2, *tokenizer);
   };
-  EXPECT_EQ(problem(R"({"tokenizer_class": "GPT2Tokenizer"})"), "");
-  EXPECT_EQ(problem("{}"), "");
+  auto problem = [&](const std::string &settings) {
+    return messageOf<NotSupported>([&] { open(settings); });
+  };
+  EXPECT_FALSE(open(R"({"tokenizer_class": "GPT2Tokenizer"})"));
+  EXPECT_FALSE(open("{}"));
+  EXPECT_FALSE(open(R"({"tokenizer_class": "LlamaTokenizer"})", false));
   EXPECT_NE(problem(R"({"tokenizer_class": "Qwen2Tokenizer"})")
                 .find("tokenizer_class is \"Qwen2Tokenizer\""),
             std::string::npos);
-  EXPECT_EQ(problem(R"({"tokenizer_class": "LlamaTokenizer"})", false), "");
-  EXPECT_NE(problem(R"({"add_bos_token": true})").find("add_bos_token is true"),
+  EXPECT_NE(problem(R"({"add_prefix_space": true})").find("add_prefix_space"),
             std::string::npos);
-  std::string added =
-      R"({"added_tokens_decoder": {"9999": {"content": "<|im_start|>"}}})";
-  for (bool isGpt2 : {false, true})
-    EXPECT_NE(problem(added, isGpt2).find("an added token \"<|im_start|>\""),
-              std::string::npos);
-  EXPECT_EQ(problem(R"({"added_tokens_decoder": {"0": {"content": "a"}}})"),
-            "");
-  folder.write("added_tokens.json", R"({"<new>": 9999})");
-  EXPECT_NE(problem("{}").find("\"<new>\""), std::string::npos);
+  auto size = static_cast<int32_t>(tokenizer->size());
+  std::vector<int32_t> plain = tokenizer->ids("a b");
+  for (bool isGpt2 : {false, true}) {
+    TokenizerPtr more =
+        open(R"({"added_tokens_decoder": {")" + std::to_string(size) +
+                 R"(": {"content": "<|im_start|>"}}})",
+             isGpt2);
+    ASSERT_TRUE(more);
+    EXPECT_EQ(more->size(), size + 1);
+    std::vector<int32_t> expected{size};
+    expected.insert(expected.end(), plain.begin(), plain.end());
+    EXPECT_EQ(more->ids("<|im_start|>a b"), expected);
+  }
+  // As OPT begins a text, and finds that token in it.
+  std::string first(tokenizer->find("!") ? "!" : "a");
+  TokenizerPtr begins =
+      open(R"({"add_bos_token": true, "bos_token": ")" + first + R"("})");
+  ASSERT_TRUE(begins);
+  EXPECT_EQ(begins->begin(), std::vector<int32_t>{*tokenizer->find(first)});
+  EXPECT_EQ(begins->ids("a b"), plain);
+  folder.write("added_tokens.json",
+               "{\"<new>\": " + std::to_string(size) + "}");
+  TokenizerPtr more = open("{}");
+  ASSERT_TRUE(more);
+  EXPECT_EQ(more->ids("<new>"), std::vector<int32_t>{size});
 }
 
 // Models of words are read in the form that this project writes.
