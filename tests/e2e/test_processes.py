@@ -333,7 +333,7 @@ class Launched(SharedRuns):
         vocabulary["1"], vocabulary["2"] = vocabulary["2"], vocabulary["1"]
         (self.folder / "other" / "tokenizer.json").write_text(json.dumps(tokenizer))
         for first, other, what in (("train --out differs", "eval --weights alone", "another command"),
-                                   ("train --out differs", "train --seed 3 --out differs", "other options"),
+                                   ("train --out differs", "train --seed 3 --out differs", "other options or checkpoints"),
                                    (texts + " 1+", texts + " 1+ --tokenizer other", "another tokenizer"),
                                    (texts + " 1+ --seed 1", texts + " 1+ --seed 2", "other options"),
                                    (texts + " 1+ --stop =", texts + " 1+", "other options"),
