@@ -262,7 +262,10 @@ class WholeRun:
     def test_the_end_of_the_terminal_is_said_twice(self):
         folder = self.path("hung-up")
         process = subprocess.Popen([self.model, "train", "--steps", "1000000", "--out", folder],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   # Whoever runs the tests may do so under nohup.
+                                   preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+        self.addCleanup(process.kill)
         while not (folder / "log.jsonl").exists():
             time.sleep(0.01)
         process.send_signal(signal.SIGHUP)
