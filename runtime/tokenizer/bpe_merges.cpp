@@ -341,7 +341,8 @@ std::vector<int32_t> readBegin(const json &root, const Vocabulary &vocabulary) {
       const json &own = member(member(step, "special_tokens"), name.c_str());
       if (const json &told = member(own, "ids"); told.is_array()) {
         for (const json &id : told)
-          if (id.is_number_integer() && vocabulary.contains(id.get<int32_t>()))
+          if (id.is_number_unsigned() &&
+              id.get<uint64_t>() < static_cast<uint64_t>(vocabulary.size()))
             ids.push_back(id.get<int32_t>());
       } else if (int32_t id = vocabulary.find(name); id >= 0) {
         ids.push_back(id);

@@ -120,6 +120,23 @@ TEST(Folder, SaysWhatItsFilesDoNot) {
   EXPECT_EQ(more->ids("<new>"), std::vector<int32_t>{size});
 }
 
+// By what a template says of a name, not by the name; ids without a token and
+// what further templates say do not count.
+TEST(Begin, IsOfTheIdsOfTheFirstTemplate) {
+  nlohmann::json root = nlohmann::json::parse(
+      makeByteBpeTokenizer(named(bytesFixture + "vocab.json"),
+                           named(bytesFixture + "merges.txt"))
+          ->json());
+  nlohmann::json first = {
+      {"type", "TemplateProcessing"},
+      {"single", {{{"SpecialToken", {{"id", "!"}, {"type_id", 0}}}}}},
+      {"special_tokens", {{"!", {{"ids", {2, 4294967297, 3}}}}}}};
+  root["post_processor"] = {{"type", "Sequence"},
+                            {"processors", {first, first}}};
+  EXPECT_EQ(parseTokenizerJson(root.dump(), "x")->begin(),
+            (std::vector<int32_t>{2, 3}));
+}
+
 // Models of words are read in the form that this project writes.
 TEST(Words, OfOtherFormsAreNotSupported) {
   nlohmann::json root = {
