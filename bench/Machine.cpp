@@ -16,6 +16,12 @@
 using namespace tfm;
 using namespace tfm::bench;
 
+CpuMachine bench::benchedMachine() {
+  const char *named = std::getenv("TFM_BENCH_CPU");
+  return llvm::cantFail(named ? CpuMachine::named(named)
+                              : CpuMachine::native());
+}
+
 Team::Team(int64_t count) : size(count) {
   for (int64_t thread = 1; thread < size; ++thread)
     threads.emplace_back([this, thread] {

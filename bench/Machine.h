@@ -8,6 +8,7 @@
 #ifndef TFM_BENCH_MACHINE_H
 #define TFM_BENCH_MACHINE_H
 
+#include "compiler/target/cpu/CpuMachine.h"
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -17,6 +18,11 @@
 #include <vector>
 
 namespace tfm::bench {
+
+/// What kernels are compiled for: the processor that the environment variable
+/// TFM_BENCH_CPU names (`x86-64-v3`), which this machine must be able to run,
+/// else this machine.
+CpuMachine benchedMachine();
 
 /// Threads that spin between jobs, as the runtime's do during a step.
 class Team {

@@ -51,7 +51,7 @@ std::vector<Shape> allShapes() {
 
 void attention(benchmark::State &state, const Shape &s, bool backward,
                bool narrow, int64_t threads) {
-  CpuMachine target = llvm::cantFail(CpuMachine::native());
+  CpuMachine target = benchedMachine();
   if (narrow)
     target = target.withTiles().value_or(target);
   Peak peak(target.bf16Tiles ? TFM_PRODUCTS_BF16_TILES : TFM_PRODUCTS_F32);

@@ -26,7 +26,8 @@ bandwidth, and its tokens a second beside a compiled PyTorch that keeps keys and
 values.
 
 With `--device cuda` both sides run on the GPU: binaries are built with
-`--target cuda`, and of memory what is allocated there counts. `--results FILE`
+`--target cuda`, and of memory what is allocated there counts. With `--device
+avx2` both are told to do as on a processor that has no more than AVX2. `--results FILE`
 keeps what has been measured, and measures only what is missing.
 
 PyTorch is installed into a virtual environment where `--venv` has none: from
@@ -121,7 +122,8 @@ DECODERS = {
 }
 WANTED_OF_BANDWIDTH = 0.6
 # Models that are measured where no others are asked for.
-DEFAULT_MODELS = {"cpu": "addition,lab,shakespeare,gpt2,gpt2-2x256,gpt2-1x1024", "cuda": "gpt2-8x1024,gpt2-32x1024"}
+ON_CPUS = "addition,lab,shakespeare,gpt2,gpt2-2x256,gpt2-1x1024"
+DEFAULT_MODELS = {"cpu": ON_CPUS, "avx2": ON_CPUS, "cuda": "gpt2-8x1024,gpt2-32x1024"}
 PRECISIONS = {"f32": "", "bf16": " bf16"}
 WANTED_BINARY_BYTES = 5e6
 WANTED_START_SECONDS = 0.010
@@ -160,13 +162,15 @@ class Peer:
     def __init__(self, python, comparison, info, data, threads, scratch, compiled=False, dtype="float32",
                  autocast=False, device="cpu", file="pytorch_peer.py", variables=()):
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads), **dict(variables))
+        if device == "avx2":
+            environment.update(AVX2_ALONE)
         # Its own cache, so that the time of the first step is that of compiling.
         environment["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=scratch)
         self.log = open(os.path.join(scratch, "pytorch.log"), "a", encoding="utf-8")
         self.process = subprocess.Popen([str(python), str(BENCH / file)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment)
         self.tell(do="open", info=info, tied=comparison.tied, data=data and str(data), threads=threads,
-                  compile=compiled, dtype=dtype, autocast=autocast, device=device)
+                  compile=compiled, dtype=dtype, autocast=autocast, device="cuda" if device == "cuda" else "cpu")
         self.opened = None
 
     def tell(self, **request):
@@ -220,7 +224,11 @@ class HighWater(threading.Thread):
 
 def target_of(device):
     """Options of `tfmc build`."""
-    return ["--target", "cuda"] if device == "cuda" else []
+    return {"cpu": [], "avx2": ["--cpu", "x86-64-v3"], "cuda": ["--target", "cuda"]}[device]
+
+
+# What keeps PyTorch and its libraries from using more than AVX2.
+AVX2_ALONE = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
 
 
 class Binary:
@@ -587,7 +595,7 @@ def parse():
     parser.add_argument("--decoders", default=",".join(DECODERS),
                         help="which models decode in the part `decoding` (default: %(default)s)")
     parser.add_argument("--parts", default="training", help="of training, kernels, decoding (default: %(default)s)")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of both sides (default: %(default)s)")
+    parser.add_argument("--device", choices=("cpu", "avx2", "cuda"), default="cpu", help="of both sides (default: %(default)s)")
     parser.add_argument("--results", type=pathlib.Path, help="a file that keeps what has been measured")
     parser.add_argument("--rounds", type=int, default=5, help="of measuring each side (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="two short rounds: a look, not a measurement")

@@ -111,7 +111,7 @@ struct Compiled {
     spec.n = s.n;
     spec.k = s.k;
     spec.accumulator = b.getF32Type();
-    CpuMachine target = llvm::cantFail(CpuMachine::native());
+    CpuMachine target = benchedMachine();
     target = target.withTiles().value_or(target);
     usesTiles = target.int8Tiles;
     Type f32 = b.getF32Type(), i8 = b.getI8Type();

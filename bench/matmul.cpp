@@ -126,7 +126,7 @@ struct Compiled {
     spec.a = s.transposeA ? type(s.k, s.m) : type(s.m, s.k);
     spec.b = s.transposeB ? type(s.n, s.k) : type(s.k, s.n);
     spec.c = MemRefType::get({s.m, s.n}, b.getF32Type());
-    CpuMachine target = llvm::cantFail(CpuMachine::native());
+    CpuMachine target = benchedMachine();
     if (s.isBf16)
       target = target.withTiles().value_or(target);
     inTiles = target.bf16Tiles;
