@@ -206,6 +206,7 @@ void readData(const json &object, DataSpec &data) {
   read(object, key("data.max"), data.max);
   read(object, key("data.seed"), data.seed);
   read(object, key("data.validation"), data.validation);
+  read(object, key("data.validation_files"), data.validationFiles);
   read(object, key("data.split_seed"), data.splitSeed);
   read(object, key("data.answer_after"), data.answerAfter);
   read(object, key("data.end"), data.end);

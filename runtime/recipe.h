@@ -105,6 +105,7 @@ struct DataSpec {
   int64_t max = 0;
   uint64_t seed = recipe::integer("data.seed");
   double validation = recipe::number("data.validation");
+  std::vector<std::string> validationFiles;
   /// Draw the validation part with this seed; absent: the last part is it.
   std::optional<uint64_t> splitSeed;
   /// Empty: as the kind has it, see `withDefaults` in data/texts.h.

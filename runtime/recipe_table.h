@@ -446,6 +446,12 @@ inline constexpr Field fields[] = {
      .help = "the share that training does not see: the end of the text, or "
              "the last examples",
      .range = {0, belowOne}},
+    {.path = "data.validation_files",
+     .type = Type::Texts,
+     .fallback = "",
+     .help = "files of the same kind that training does not see, instead of a "
+             "share",
+     .kinds = "text lines json tokens pairs"},
     {.path = "data.split_seed",
      .type = Type::Integer,
      .fallback = nullptr,

@@ -112,8 +112,8 @@ void requireNoneOfModel(const std::string &path, const tfm_model &model) {
        {recipe.data.directory, recipe.tokenizer.directory})
     requireEach({source.substr(source.rfind('/') + 1)}, directory,
                 "what this program was built from");
-  requireEach(recipe.data.files, recipe.data.directory,
-              "a data file" + ofModel);
+  for (const auto *files : {&recipe.data.files, &recipe.data.validationFiles})
+    requireEach(*files, recipe.data.directory, "a data file" + ofModel);
   requireEach(recipe.tokenizer.files, recipe.tokenizer.directory,
               "a file of the tokenizer" + ofModel);
 }
@@ -668,8 +668,10 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   TokenizerPtr tokenizer = findTokenizer(
       descriptor, recipe,
       {command.tokenizer, command.weights, /*ids=*/false, holdsIds(spec)});
-  if (!command.data.empty())
-    spec.validation = 1.0; // all of a file that the user names
+  if (!command.data.empty()) { // all of a file that the user names
+    spec.validation = 1.0;
+    spec.validationFiles.clear();
+  }
   std::optional<int32_t> ignored = ignoredTarget(recipe.train, *tokenizer);
   std::unique_ptr<Dataset> data = openData(
       command, recipe, {spec, *tokenizer, recipe.train.sequence, ignored});

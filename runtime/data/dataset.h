@@ -30,7 +30,8 @@ struct Question {
 };
 
 /// Windows of `sequence` tokens with the tokens that follow each as targets.
-/// All methods are free of heap allocation but those of questions.
+/// What a training step calls allocates nothing: `starts`, `windows`,
+/// `windowStart` and `read`.
 class Dataset {
 public:
   virtual ~Dataset() = default;
@@ -68,7 +69,8 @@ struct DataRequest {
   std::optional<int32_t> ignore;
 };
 
-/// Reads everything into memory. Throws InputError naming the file for data
+/// Reads everything into memory, but token ids in files, which are read when
+/// they are wanted. Throws InputError naming the file for data
 /// that is missing, empty, too short for one window, or not of the tokenizer's
 /// characters (NoToken, which does not say what to do).
 std::unique_ptr<Dataset> openDataset(const DataRequest &request);

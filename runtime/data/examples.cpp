@@ -23,10 +23,18 @@ public:
       : spec(withDefaults(request.spec)), tokenizer(request.tokenizer),
         sequence(request.sequence), ignore(request.ignore) {
     examples = readExamples(spec);
-    if (spec.splitSeed)
-      shuffle(*spec.splitSeed);
-    trainCount =
-        trainingShare(static_cast<int64_t>(examples.size()), spec.validation);
+    if (spec.validationFiles.empty()) {
+      if (spec.splitSeed)
+        shuffle(*spec.splitSeed);
+      trainCount =
+          trainingShare(static_cast<int64_t>(examples.size()), spec.validation);
+    } else {
+      trainCount = static_cast<int64_t>(examples.size());
+      for (Example &example : readExamples(validationOf(spec))) {
+        example.file += static_cast<uint32_t>(spec.files.size());
+        examples.push_back(std::move(example));
+      }
+    }
     // All of the data may be for validation; there may not be none of it.
     if (trainCount == 0 && (spec.validation < 1 || examples.empty()))
       throw InputError(fmt::format(
@@ -153,8 +161,12 @@ private:
   }
 
   std::string origin() const {
-    return spec.files.empty() ? "data " + spec.kind
-                              : fmt::format("{}", fmt::join(spec.files, ", "));
+    if (spec.files.empty())
+      return "data " + spec.kind;
+    std::vector<std::string> files = spec.files;
+    files.insert(files.end(), spec.validationFiles.begin(),
+                 spec.validationFiles.end());
+    return fmt::format("{}", fmt::join(files, ", "));
   }
 
   DataSpec spec;

@@ -7,6 +7,7 @@
 
 #include "runtime/data/dataset.h"
 #include "runtime/data/texts.h"
+#include "runtime/data/token_file.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checksum.h"
@@ -21,22 +22,93 @@ namespace tfm {
 
 namespace {
 
+/// The tokens of one part, one after the other.
+class Tokens {
+public:
+  virtual ~Tokens() = default;
+  virtual int64_t count() const = 0;
+  /// Copies those from `first` on.
+  virtual void read(int64_t first, std::span<int32_t> out) const = 0;
+};
+
+/// Those of a text.
+class TokensInMemory : public Tokens {
+public:
+  explicit TokensInMemory(std::vector<int32_t> ids) : ids(std::move(ids)) {}
+
+  int64_t count() const override { return std::ssize(ids); }
+  void read(int64_t first, std::span<int32_t> out) const override {
+    std::copy_n(ids.begin() + first, out.size(), out.begin());
+  }
+
+private:
+  std::vector<int32_t> ids;
+};
+
+/// Files, read one after the other.
+class TokenFiles {
+public:
+  TokenFiles(const DataSpec &spec, int64_t vocabulary) {
+    for (const std::string &name : spec.files) {
+      files.emplace_back(
+          locateFile(name, spec.directory, "the data file", "--data"),
+          vocabulary);
+      ends.push_back(count() + files.back().count());
+    }
+  }
+
+  int64_t count() const { return ends.empty() ? 0 : ends.back(); }
+  void read(int64_t first, std::span<int32_t> out) const {
+    for (auto end = std::ranges::upper_bound(ends, first); !out.empty();
+         ++end) {
+      const TokenFile &file = files[end - ends.begin()];
+      int64_t here = std::min(*end - first, std::ssize(out));
+      file.read(first - (*end - file.count()), out.first(here));
+      first += here;
+      out = out.subspan(here);
+    }
+  }
+
+private:
+  std::vector<TokenFile> files;
+  std::vector<int64_t> ends; ///< of each, among the ids of all
+};
+
+/// A range of them.
+class TokensInFiles : public Tokens {
+public:
+  TokensInFiles(std::shared_ptr<const TokenFiles> files, int64_t begin,
+                int64_t end)
+      : files(std::move(files)), begin(begin), end(end) {}
+
+  int64_t count() const override { return end - begin; }
+  void read(int64_t first, std::span<int32_t> out) const override {
+    files->read(begin + first, out);
+  }
+
+private:
+  std::shared_ptr<const TokenFiles> files;
+  int64_t begin, end;
+};
+
 class TokenStream : public Dataset {
 public:
-  TokenStream(std::vector<int32_t> train, std::vector<int32_t> validation,
-              int64_t sequence, int32_t filler)
+  TokenStream(std::unique_ptr<const Tokens> train,
+              std::unique_ptr<const Tokens> validation, int64_t sequence,
+              int32_t filler)
       : train(std::move(train)), validation(std::move(validation)),
         sequence(sequence), filler(filler) {}
 
   int64_t starts(Part part) const override {
-    return std::max<int64_t>(0, count(part) - sequence);
+    return std::max<int64_t>(0, tokensOf(part).count() - sequence);
   }
 
   /// The last window may be shorter than the others.
   int64_t windows(Part part) const override {
+    int64_t count = tokensOf(part).count();
     if (part == Part::Train)
-      return (count(part) - 1) / sequence;
-    return (std::max<int64_t>(0, count(part) - 1) + sequence - 1) / sequence;
+      return (count - 1) / sequence;
+    return (std::max<int64_t>(0, count - 1) + sequence - 1) / sequence;
   }
 
   int64_t windowStart(Part, int64_t window) const override {
@@ -45,11 +117,13 @@ public:
 
   int64_t read(Part part, int64_t start, std::span<int32_t> tokens,
                std::span<int32_t> targets) const override {
-    const std::vector<int32_t> &all = part == Part::Train ? train : validation;
-    int64_t valid = std::clamp<int64_t>(count(part) - 1 - start, 0, sequence);
-    const int32_t *from = all.data() + start;
-    std::copy_n(from, valid, tokens.begin());
-    std::copy_n(from + 1, valid, targets.begin());
+    const Tokens &all = tokensOf(part);
+    int64_t valid = std::clamp<int64_t>(all.count() - 1 - start, 0, sequence);
+    if (valid > 0) {
+      all.read(start, tokens.first(valid));
+      std::copy(tokens.begin() + 1, tokens.begin() + valid, targets.begin());
+      all.read(start + valid, targets.subspan(valid - 1, 1));
+    }
     std::fill(tokens.begin() + valid, tokens.end(), 0);
     std::fill(targets.begin() + valid, targets.end(), filler);
     return valid;
@@ -58,13 +132,11 @@ public:
   bool isStream() const override { return true; }
 
 private:
-  int64_t count(Part part) const {
-    return static_cast<int64_t>(part == Part::Train ? train.size()
-                                                    : validation.size());
+  const Tokens &tokensOf(Part part) const {
+    return part == Part::Train ? *train : *validation;
   }
 
-  std::vector<int32_t> train;
-  std::vector<int32_t> validation;
+  std::unique_ptr<const Tokens> train, validation;
   int64_t sequence;
   int32_t filler;
 };
@@ -75,38 +147,6 @@ size_t positionOf(std::string_view text, int64_t index) {
   for (; index > 0; --index)
     at += decodeUtf8(text, at).bytes;
   return at;
-}
-
-/// Token ids in a file: 16 bits each, 32 for a vocabulary above 65,536,
-/// little-endian (as nanoGPT writes them).
-std::vector<int32_t> readIds(const DataRequest &request) {
-  std::vector<int32_t> ids;
-  int64_t vocabulary = request.tokenizer.size();
-  size_t width = vocabulary > 65536 ? 4 : 2;
-  for (const std::string &name : request.spec.files) {
-    std::string path =
-        locateFile(name, request.spec.directory, "the data file", "--data");
-    std::string bytes = readFile(path, "the data file");
-    if (bytes.empty())
-      throw InputError("the data file " + path + " is empty");
-    if (bytes.size() % width != 0)
-      throw InputError("the data file " + path + " is not made of " +
-                       std::to_string(8 * width) + "-bit token ids");
-    for (size_t at = 0; at < bytes.size(); at += width) {
-      uint32_t id = 0;
-      for (size_t i = 0; i < width; ++i)
-        id |= uint32_t{static_cast<unsigned char>(bytes[at + i])} << (8 * i);
-      if (id >= static_cast<uint64_t>(vocabulary))
-        throw InputError("the data file " + path + " has the token id " +
-                         std::to_string(id) + " at place " +
-                         std::to_string(at / width) + " (byte " +
-                         std::to_string(at) + "), but the vocabulary has " +
-                         std::to_string(vocabulary) +
-                         " tokens: write it with this model's tokenizer");
-      ids.push_back(static_cast<int32_t>(id));
-    }
-  }
-  return ids;
 }
 
 /// Throws what the tokenizer cannot encode, with its file and line.
@@ -125,6 +165,64 @@ void findProblem(const Text &whole, const Tokenizer &tokenizer) {
   }
 }
 
+/// What is for training, and what for validation.
+using Parts =
+    std::pair<std::unique_ptr<const Tokens>, std::unique_ptr<const Tokens>>;
+
+Parts partsOfFiles(const DataRequest &request) {
+  const DataSpec &spec = request.spec;
+  auto filesOf = [&](const DataSpec &source) {
+    return std::make_shared<const TokenFiles>(source, request.tokenizer.size());
+  };
+  auto range = [](std::shared_ptr<const TokenFiles> files, int64_t begin,
+                  int64_t end) {
+    return std::make_unique<TokensInFiles>(std::move(files), begin, end);
+  };
+  auto files = filesOf(spec);
+  int64_t all = files->count();
+  if (!spec.validationFiles.empty()) {
+    auto others = filesOf(validationOf(spec));
+    return {range(files, 0, all), range(others, 0, others->count())};
+  }
+  int64_t cut = trainingShare(all, spec.validation);
+  return {range(files, 0, cut), range(files, cut, all)};
+}
+
+Parts partsOfText(const DataRequest &request) {
+  auto read = [](const DataSpec &source) {
+    Text whole = readText(source);
+    if (isBlank(whole.text))
+      throw InputError("the data file " + source.files.front() +
+                       " has no text: it is blank");
+    return whole;
+  };
+  auto encode = [&](const DataSpec &source, const Text &whole,
+                    std::string_view part) {
+    std::vector<int32_t> ids;
+    try {
+      request.tokenizer.encode(part, ids);
+    } catch (const InputError &error) {
+      findProblem(whole, request.tokenizer);
+      throw InputError("the data file " + source.files.front() + ": " +
+                       error.what());
+    }
+    return std::make_unique<TokensInMemory>(std::move(ids));
+  };
+  const DataSpec &spec = request.spec;
+  Text whole = read(spec);
+  std::string_view text = whole.text;
+  if (!spec.validationFiles.empty()) {
+    DataSpec others = validationOf(spec);
+    Text unseen = read(others);
+    return {encode(spec, whole, text), encode(others, unseen, unseen.text)};
+  }
+  // As nanoGPT: cut by characters, then each part becomes tokens on its own.
+  auto characters = static_cast<int64_t>(countCodePoints(text));
+  size_t cut = positionOf(text, trainingShare(characters, spec.validation));
+  return {encode(spec, whole, text.substr(0, cut)),
+          encode(spec, whole, text.substr(cut))};
+}
+
 } // namespace
 
 int64_t trainingShare(int64_t count, double validation) {
@@ -136,36 +234,14 @@ int64_t trainingShare(int64_t count, double validation) {
 
 std::unique_ptr<Dataset> openStream(const DataRequest &request) {
   const DataSpec &spec = request.spec;
-  std::string name = spec.files.empty() ? "" : spec.files.front();
-  std::vector<int32_t> train, validation;
-  if (spec.kind == "tokens") {
-    train = readIds(request);
-    int64_t cut =
-        trainingShare(static_cast<int64_t>(train.size()), spec.validation);
-    validation.assign(train.begin() + cut, train.end());
-    train.resize(static_cast<size_t>(cut));
-  } else {
-    // As nanoGPT: cut by characters, then each part becomes tokens on its own.
-    Text whole = readText(spec);
-    std::string_view text = whole.text;
-    if (isBlank(text))
-      throw InputError("the data file " + name + " has no text: it is blank");
-    auto characters = static_cast<int64_t>(countCodePoints(text));
-    size_t cut = positionOf(text, trainingShare(characters, spec.validation));
-    try {
-      request.tokenizer.encode(text.substr(0, cut), train);
-      request.tokenizer.encode(text.substr(cut), validation);
-    } catch (const InputError &error) {
-      findProblem(whole, request.tokenizer);
-      throw InputError("the data file " + name + ": " + error.what());
-    }
-  }
+  auto [train, validation] =
+      spec.kind == "tokens" ? partsOfFiles(request) : partsOfText(request);
   // Where all of it is for validation, as in `eval`, nothing trains on it.
   bool trains = spec.validation < 1;
-  size_t tokens = trains ? train.size() : validation.size();
-  if (static_cast<int64_t>(tokens) <= request.sequence)
+  int64_t tokens = (trains ? train : validation)->count();
+  if (tokens <= request.sequence)
     throw InputError(
-        "the data file " + name +
+        "the data file " + spec.files.front() +
         " is too short: " + (trains ? "its training part" : "it") + " has " +
         std::to_string(tokens) + (tokens == 1 ? " token" : " tokens") +
         ", one window needs " + std::to_string(request.sequence + 1) +

@@ -227,6 +227,12 @@ DataSpec withDefaults(DataSpec data) {
   return data;
 }
 
+DataSpec validationOf(DataSpec data) {
+  data.files = std::move(data.validationFiles);
+  data.validationFiles.clear();
+  return data;
+}
+
 Text readText(const DataSpec &data) {
   if (data.files.empty())
     throw InputError("the model names no data file: use --data FILE");
@@ -257,8 +263,11 @@ std::string Text::placeOf(size_t at) const {
 std::string Example::place(const DataSpec &data) const {
   if (data.files.empty())
     return "data " + data.kind + ", example " + std::to_string(number);
+  const std::string &name =
+      file < data.files.size() ? data.files[file]
+                               : data.validationFiles[file - data.files.size()];
   std::string path =
-      locateFile(data.files[file], data.directory, "the data file", "--data");
+      locateFile(name, data.directory, "the data file", "--data");
   return path + (isLine ? ":" : ", document ") + std::to_string(number);
 }
 

@@ -38,6 +38,9 @@ bool isStream(const DataSpec &data);
 /// in.
 DataSpec withDefaults(DataSpec data);
 
+/// The validation files of a data source, as a source of their own.
+DataSpec validationOf(DataSpec data);
+
 /// The files of a `text` source one after the other.
 struct Text {
   struct File {
@@ -57,7 +60,7 @@ Text readText(const DataSpec &data);
 struct Example {
   std::string text;
   size_t prompt = std::string::npos;
-  /// Which of the source's files.
+  /// Which of the source's files; those for validation follow the others.
   uint32_t file = 0;
   /// The line in it, of a JSON array the document, of a generated set the
   /// example; from 1.

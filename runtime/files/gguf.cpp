@@ -260,11 +260,11 @@ bool isBlockType(std::string_view dtype) {
 GgufReader::GgufReader(const std::string &path) : TensorFile(path) {
   static_assert(std::endian::native == std::endian::little,
                 "numbers are read as they lie there");
-  Cursor cursor(fileBytes(), path,
+  Cursor cursor(file.size(), path,
                 [&](void *out, uint64_t count, uint64_t position) {
-                  readAt(out, count, position);
+                  file.readAt(out, count, position);
                 });
-  if (fileBytes() < 24 || cursor.number<uint32_t>() != 0x46554747)
+  if (file.size() < 24 || cursor.number<uint32_t>() != 0x46554747)
     cursor.fail("it does not begin as one");
   auto version = cursor.number<uint32_t>();
   if (version != 2 && version != 3)
@@ -293,7 +293,7 @@ GgufReader::GgufReader(const std::string &path) : TensorFile(path) {
   }
   dataStart = (cursor.position() + alignment - 1) / alignment * alignment;
   uint64_t dataBytes =
-      fileBytes() > dataStart ? fileBytes() - dataStart : uint64_t{0};
+      file.size() > dataStart ? file.size() - dataStart : uint64_t{0};
   std::vector<std::pair<uint64_t, uint64_t>> ranges;
   for (const auto &[name, entry] : parsed.tensors) {
     if (entry.end > dataBytes)

@@ -166,14 +166,14 @@ TensorHeader parseSafetensorsHeader(std::string_view text, uint64_t dataBytes,
 SafetensorsReader::SafetensorsReader(const std::string &path)
     : TensorFile(path) {
   unsigned char length[8];
-  if (fileBytes() < sizeof length)
+  if (file.size() < sizeof length)
     throw InputError(path + " is not a safetensors file: it has only " +
-                     std::to_string(fileBytes()) + " bytes");
-  readAt(length, sizeof length, 0);
+                     std::to_string(file.size()) + " bytes");
+  file.readAt(length, sizeof length, 0);
   uint64_t headerBytes = 0;
   for (int i = 7; i >= 0; --i)
     headerBytes = headerBytes << 8 | length[i];
-  if (headerBytes > maximumHeader || headerBytes > fileBytes() - sizeof length)
+  if (headerBytes > maximumHeader || headerBytes > file.size() - sizeof length)
     throw InputError(
         path +
         " is not a safetensors file, or it is cut short: its "
@@ -182,9 +182,9 @@ SafetensorsReader::SafetensorsReader(const std::string &path)
         (headerBytes > maximumHeader ? "" : ", more than the file") +
         ". Copy or download it again");
   std::string text(headerBytes, '\0');
-  readAt(text.data(), headerBytes, sizeof length);
+  file.readAt(text.data(), headerBytes, sizeof length);
   dataStart = sizeof length + headerBytes;
-  parsed = parseSafetensorsHeader(text, fileBytes() - dataStart, path);
+  parsed = parseSafetensorsHeader(text, file.size() - dataStart, path);
   requireUnchangedHeader(std::move(text));
 }
 

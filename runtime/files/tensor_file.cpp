@@ -8,15 +8,9 @@
 #include "runtime/files/tensor_file.h"
 
 #include "runtime/error.h"
-#include "runtime/files/system_call.h"
 #include "runtime/float16.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace tfm {
 
@@ -27,47 +21,16 @@ uint64_t TensorEntry::elements() const {
   return count;
 }
 
-TensorFile::TensorFile(const std::string &path) : filePath(path) {
-  // A pipe would wait for a writer before it can be told that it is no file.
-  file = uninterrupted(
-      [&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
-  if (file < 0)
-    throw InputError("cannot read the weights " + path + ": " +
-                     std::strerror(errno));
-  struct stat status;
-  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-    close(file);
-    throw InputError("cannot read the weights " + path +
-                     ": not a regular file");
-  }
-  size = static_cast<uint64_t>(status.st_size);
-}
-
-TensorFile::~TensorFile() { close(file); }
+TensorFile::TensorFile(const std::string &path) : file(path, "the weights") {}
 
 const TensorEntry *TensorFile::find(const std::string &name) const {
   auto found = parsed.tensors.find(name);
   return found == parsed.tensors.end() ? nullptr : &found->second;
 }
 
-void TensorFile::readAt(void *out, uint64_t count, uint64_t position) const {
-  char *next = static_cast<char *>(out);
-  while (count > 0) {
-    ssize_t got = uninterrupted(
-        [&] { return pread(file, next, count, static_cast<off_t>(position)); });
-    if (got < 0)
-      throw InputError("cannot read " + filePath + ": " + std::strerror(errno));
-    if (got == 0)
-      throw InputError(filePath + " became shorter while it was read");
-    next += got;
-    position += static_cast<uint64_t>(got);
-    count -= static_cast<uint64_t>(got);
-  }
-}
-
 void TensorFile::readBytes(const TensorEntry &entry, uint64_t first,
                            std::span<char> out) const {
-  readAt(out.data(), out.size(), dataStart + entry.begin + first);
+  file.readAt(out.data(), out.size(), dataStart + entry.begin + first);
 }
 
 void TensorFile::readFloats(const std::string &name, const TensorEntry &entry,
@@ -109,7 +72,7 @@ void TensorFile::readFloats(const std::string &name, const TensorEntry &entry,
   else if (entry.dtype == "F64")
     convert.operator()<double>([](double x) { return static_cast<float>(x); });
   else
-    throw InputError(filePath + ": the tensor " + name + " has dtype " +
+    throw InputError(path() + ": the tensor " + name + " has dtype " +
                      entry.dtype +
                      ", but weights are F32, F16, BF16, F8 or F64");
 }

@@ -8,6 +8,8 @@
 #ifndef TFM_RUNTIME_FILES_TENSOR_FILE_H
 #define TFM_RUNTIME_FILES_TENSOR_FILE_H
 
+#include "runtime/files/regular_file.h"
+
 #include <cstdint>
 #include <map>
 #include <span>
@@ -38,11 +40,11 @@ class TensorFile {
 public:
   /// Throws InputError naming the file.
   explicit TensorFile(const std::string &path);
-  virtual ~TensorFile();
+  virtual ~TensorFile() = default;
   TensorFile(const TensorFile &) = delete;
   TensorFile &operator=(const TensorFile &) = delete;
 
-  const std::string &path() const { return filePath; }
+  const std::string &path() const { return file.path(); }
   const TensorHeader &header() const { return parsed; }
   /// Null if there is no such tensor.
   const TensorEntry *find(const std::string &name) const;
@@ -66,16 +68,9 @@ public:
                                 const TensorEntry &entry) const = 0;
 
 protected:
-  uint64_t fileBytes() const { return size; }
-  void readAt(void *out, uint64_t count, uint64_t position) const;
-
+  RegularFile file;
   TensorHeader parsed;
   uint64_t dataStart = 0;
-
-private:
-  std::string filePath;
-  int file = -1;
-  uint64_t size = 0;
 };
 
 } // namespace tfm

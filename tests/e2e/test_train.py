@@ -1,5 +1,6 @@
 """From a .tfm file to a binary that trains, resumes, evaluates and generates."""
 
+import array
 import json
 import math
 import os
@@ -7,6 +8,7 @@ import pathlib
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -676,6 +678,49 @@ train {{ batch = 4, sequence = 7, steps = 4, loss = cross_entropy(ignore = "#"),
                 answer = json.loads(measured.stdout)
                 self.assertIsNotNone(answer["accuracy"])
                 self.assertIsNone(answer["exact_match"])
+
+
+class DataOfOthers(unittest.TestCase):
+    """What nanoGPT, llm.c and NumPy users have is trained on as it is."""
+
+    def test_the_form_of_a_file_does_not_matter(self):
+        ids = [(i * i + 3 * i) % 251 for i in range(600)]
+        raw, unseen = array.array("H", ids).tobytes(), array.array("H", ids[::-1][:70]).tobytes()
+        header = b"{'descr': '<u2', 'fortran_order': False, 'shape': (600,), }\n"
+        forms = {"train.bin": raw, "val.bin": unseen,
+                 "train.npy": b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + raw,
+                 "gpt2_train.bin": struct.pack("<256i", 20240520, 1, 600, *[0] * 253) + raw,
+                 "gpt2_val.bin": struct.pack("<256i", 20240520, 1, 70, *[0] * 253) + unseen}
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as name:
+            folder = pathlib.Path(name)
+            for file, content in forms.items():
+                (folder / file).write_bytes(content)
+            (folder / "ids.tfm").write_text("""
+model Ids(vocab = 256, context = 16, width = 8) {
+  e = Embedding(vocab, width)
+  forward(tokens: int[B, T]) -> [B, T, vocab] { return e(tokens) @ e.weight.T }
+}
+data tokens("train.bin", validation_files = "val.bin")
+train { batch = 4, sequence = 16, steps = 6, optimizer = adam(lr = 1e-2), validate = every(3) }
+""")
+            logs = set()
+            for number, files in enumerate((["train.bin", "val.bin"], ["train.npy", "val.bin"],
+                                            ["gpt2_train.bin", "gpt2_val.bin"])):
+                made = tfmc("build", "ids.tfm", "-D", f"data.files={files[0]}", "-D",
+                            f"data.validation_files={files[1]}", "-o", "ids", cwd=folder)
+                self.assertEqual(made.returncode, 0, made.stderr)
+                trained = run("./ids", "train", "--out", f"run{number}", "--json", cwd=folder)
+                self.assertEqual(trained.returncode, 0, trained.stderr)
+                answer = json.loads(trained.stdout)
+                logs.add((answer["loss"], answer["validation_loss"]))
+                measured = run("./ids", "eval", "--weights", f"run{number}", "--json", cwd=folder)
+                self.assertEqual(json.loads(measured.stdout)["targets"], 69)
+            self.assertEqual(len(logs), 1)
+            # A file that the command names is for training alone, and evaluated whole.
+            other = run("./ids", "train", "--data", "gpt2_val.bin", "--out", "run3", "--json", cwd=folder)
+            self.assertIsNotNone(json.loads(other.stdout)["validation_loss"], other.stderr)
+            measured = run("./ids", "eval", "--data", "train.npy", "--weights", "run3", "--json", cwd=folder)
+            self.assertEqual(json.loads(measured.stdout)["targets"], 599)
 
 
 class NothingToValidate(unittest.TestCase):

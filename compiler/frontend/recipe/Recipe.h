@@ -107,6 +107,9 @@ private:
   /// The `data` block; nothing where there is none of a known kind.
   std::optional<Form> dataForm(const ast::Block *block);
   llvm::json::Value dataBlock(const ast::Block *block);
+  /// Its files for validation, and where they are named.
+  std::vector<std::string>
+  validationFiles(Form &data, std::vector<Range> *ranges = nullptr);
   /// A token that the recipe names by its text, and where.
   struct Marker {
     std::string text;
@@ -132,6 +135,10 @@ private:
   /// The files of a form, and where they are named.
   std::vector<std::string> fileNames(Form &form, bool needsOne,
                                      std::vector<Range> *ranges = nullptr);
+  /// Adds those that an entry of a form names, one or several.
+  void addFileNames(const Found &found, llvm::StringRef name,
+                    std::vector<std::string> &files,
+                    std::vector<Range> *ranges);
 
   RecipeContext &e;
   /// What fills the windows behind examples.

@@ -59,29 +59,35 @@ RecipeBuilder::locate(llvm::ArrayRef<std::string> names,
   return paths;
 }
 
+void RecipeBuilder::addFileNames(const Found &found, StringRef name,
+                                 std::vector<std::string> &files,
+                                 std::vector<Range> *ranges) {
+  SymbolicValue v = value(found);
+  std::vector<SymbolicValue> items =
+      v.is(SymbolicValue::List) ? v.items() : std::vector<SymbolicValue>{v};
+  for (auto [i, item] : llvm::enumerate(items)) {
+    if (!item.is(SymbolicValue::String)) {
+      wrong(found, name, "a file's name in quotes", item);
+      continue;
+    }
+    files.push_back(item.text());
+    llvm::SmallString<128> path(item.text());
+    llvm::sys::path::make_absolute(
+        absoluteFolder(e.compilation.mainUnit->folder), path);
+    e.sources.addNamed(path);
+    bool isList = found.expr->kind == ExprKind::List ||
+                  found.expr->kind == ExprKind::Tuple;
+    if (ranges)
+      ranges->push_back(isList ? found.expr->kids[i]->range : found.range);
+  }
+}
+
 std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne,
                                                   std::vector<Range> *ranges) {
   std::vector<std::string> files;
   form.known.push_back("files");
   auto add = [&](const Found &found) {
-    SymbolicValue v = value(found);
-    std::vector<SymbolicValue> items =
-        v.is(SymbolicValue::List) ? v.items() : std::vector<SymbolicValue>{v};
-    for (auto [i, item] : llvm::enumerate(items)) {
-      if (!item.is(SymbolicValue::String)) {
-        wrong(found, form.kind, "a file's name in quotes", item);
-        continue;
-      }
-      files.push_back(item.text());
-      llvm::SmallString<128> path(item.text());
-      llvm::sys::path::make_absolute(
-          absoluteFolder(e.compilation.mainUnit->folder), path);
-      e.sources.addNamed(path);
-      bool isList = found.expr->kind == ExprKind::List ||
-                    found.expr->kind == ExprKind::Tuple;
-      if (ranges)
-        ranges->push_back(isList ? found.expr->kids[i]->range : found.range);
-    }
+    addFileNames(found, form.kind, files, ranges);
   };
   if (Override *define = e.findDefine(form.path + ".files")) {
     for (size_t i = 0; i < form.args.size(); ++i)
@@ -136,6 +142,15 @@ std::optional<RecipeBuilder::Form> RecipeBuilder::dataForm(const Block *block) {
   return data;
 }
 
+std::vector<std::string>
+RecipeBuilder::validationFiles(Form &data, std::vector<Range> *ranges) {
+  std::vector<std::string> files;
+  Found found = find(data, "validation_files", -1, Wanted::Texts);
+  if (found.expr && !found.expr->isName("none"))
+    addFileNames(found, "validation_files", files, ranges);
+  return files;
+}
+
 json::Value RecipeBuilder::dataBlock(const Block *block) {
   std::optional<Form> found = dataForm(block);
   if (!found)
@@ -151,6 +166,17 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
     for (std::string &name : fileNames(data, /*needsOne=*/true))
       files.push_back(std::move(name));
     out["files"] = std::move(files);
+    std::vector<std::string> others = validationFiles(data);
+    for (StringRef name : {"validation", "split_seed"})
+      if (std::optional<Range> entry = given(data, name);
+          entry && !others.empty())
+        hasNoEffect(*entry,
+                    ("`" + name +
+                     "` does nothing: no share is cut off where "
+                     "`validation_files` are the data for validation")
+                        .str(),
+                    "leave one of them out");
+    out["validation_files"] = json::Array(others);
   }
   out["directory"] = absoluteFolder(e.compilation.mainUnit->folder);
   if (data.kind == "json")
@@ -303,6 +329,7 @@ RecipeBuilder::alphabetSource(const Found &from, std::vector<Range> &ranges) {
   std::vector<std::string> names = fileNames(form, /*needsOne=*/true, &ranges);
   if (names.empty())
     return std::nullopt;
+  llvm::append_range(names, validationFiles(form, &ranges));
   source.files = locate(names, ranges);
   auto entry = [&](StringRef name) {
     return text(form, name).getAsString().value_or("").str();

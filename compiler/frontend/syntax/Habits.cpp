@@ -199,6 +199,8 @@ static const Habit entries[] = {
                "training `sample = every(500, prompt = \"ROMEO:\")`"},
     {"repetition_penalty", "it is called `repeat_penalty`"},
     {"split val_split test_split test_size", "it is called `validation`"},
+    {"val val_file val_files val_data valid dev test",
+     "it is called `validation_files`, or `validation` where it is a share"},
 };
 
 /// Of optimizers and schedules.

@@ -13,6 +13,8 @@
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -472,6 +474,193 @@ TEST(Tokens, ChecksIds) {
       << message;
   folder.write("a.bin", "abc");
   EXPECT_THROW(open(spec, *tokenizer, 2), InputError);
+}
+
+/// The integers, little-endian, with so many bytes each.
+std::string bytesOf(std::initializer_list<int64_t> numbers, int width) {
+  std::string bytes;
+  for (int64_t number : numbers)
+    for (int i = 0; i < width; ++i)
+      bytes += static_cast<char>(number >> (8 * i) & 255);
+  return bytes;
+}
+
+/// As numpy.save writes it, but for the blanks behind the dictionary.
+std::string numpyFile(const std::string &type, const std::string &shape,
+                      const std::string &content) {
+  std::string header = "{'descr': '" + type +
+                       "', 'fortran_order': False, 'shape': " + shape + ", }\n";
+  return "\x93NUMPY" + bytesOf({1, 0}, 1) + bytesOf({std::ssize(header)}, 2) +
+         header + content;
+}
+
+/// As llm.c writes it.
+std::string llmcFile(int64_t magic, int64_t version, int64_t count,
+                     const std::string &content) {
+  return bytesOf({magic, version, count}, 4) + std::string(253 * 4, '\0') +
+         content;
+}
+
+DataSpec tokenFiles(std::vector<std::string> files) {
+  DataSpec spec = text("", 0);
+  spec.kind = "tokens";
+  spec.files = std::move(files);
+  return spec;
+}
+
+TEST(Tokens, HaveTheFormsOfOthers) {
+  TemporaryFolder folder;
+  TokenizerPtr tokenizer = digits();
+  std::vector<int32_t> tokens(4), targets(4);
+  for (const std::string &content :
+       {bytesOf({5, 1, 2, 3, 4}, 2),
+        numpyFile("<u2", "(5,)", bytesOf({5, 1, 2, 3, 4}, 2)),
+        numpyFile("|u1", "(5,)", bytesOf({5, 1, 2, 3, 4}, 1)),
+        numpyFile("<i4", "(5,)", bytesOf({5, 1, 2, 3, 4}, 4)),
+        numpyFile("<i8", "(5,)", bytesOf({5, 1, 2, 3, 4}, 8)),
+        llmcFile(20240520, 1, 5, bytesOf({5, 1, 2, 3, 4}, 2)),
+        llmcFile(20240801, 7, 5, bytesOf({5, 1, 2, 3, 4}, 4))}) {
+    DataSpec spec = tokenFiles({folder.write("a", content)});
+    std::unique_ptr<Dataset> data = open(spec, *tokenizer, 4);
+    EXPECT_EQ(data->starts(Part::Train), 1);
+    EXPECT_EQ(data->read(Part::Train, 0, tokens, targets), 4);
+    EXPECT_EQ(tokens, (std::vector<int32_t>{5, 1, 2, 3}));
+    EXPECT_EQ(targets, (std::vector<int32_t>{1, 2, 3, 4}));
+  }
+}
+
+// Also where a vocabulary has as many tokens as so many bits have numbers.
+TEST(Tokens, AreNotNegative) {
+  TemporaryFolder folder;
+  TokenizerPtr bytes = makeBytesTokenizer();
+  DataSpec spec = tokenFiles(
+      {folder.write("a", numpyFile("|i1", "(3,)", bytesOf({5, -1, 2}, 1)))});
+  std::string message = messageOf<InputError>([&] { open(spec, *bytes, 2); });
+  EXPECT_NE(message.find("has the token id -1 at place 1"), std::string::npos)
+      << message;
+}
+
+TEST(Tokens, GoOnInTheNextFile) {
+  TemporaryFolder folder;
+  TokenizerPtr tokenizer = digits();
+  DataSpec spec = tokenFiles({folder.write("a", bytesOf({1, 2, 3}, 2)),
+                              folder.write("b", bytesOf({4}, 2)),
+                              folder.write("c", bytesOf({5, 6, 7, 8}, 2))});
+  spec.validation = 0.25;
+  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 4);
+  std::vector<int32_t> tokens(4), targets(4);
+  EXPECT_EQ(data->starts(Part::Train), 2);
+  EXPECT_EQ(data->read(Part::Train, 1, tokens, targets), 4);
+  EXPECT_EQ(tokens, (std::vector<int32_t>{2, 3, 4, 5}));
+  EXPECT_EQ(targets, (std::vector<int32_t>{3, 4, 5, 6}));
+  EXPECT_EQ(data->read(Part::Validation, 0, tokens, targets), 1);
+  EXPECT_EQ(tokens[0], 7);
+  EXPECT_EQ(targets[0], 8);
+}
+
+TEST(Tokens, NameTheFileAndWhatIsWrong) {
+  TemporaryFolder folder;
+  TokenizerPtr tokenizer = digits();
+  std::string outside = "but the vocabulary has 14 tokens";
+  for (const auto &[content, expected] :
+       {std::pair(std::string(), std::string("is empty")),
+        {"abc", "is not made of 16-bit token ids"},
+        {numpyFile("<u2", "(9,)", bytesOf({5, 1, 2}, 2)),
+         "is cut off: it should have 9 token ids, and has 3"},
+        {numpyFile("<u2", "(0,)", ""), "has no token ids"},
+        {numpyFile("<f4", "(1,)", bytesOf({0}, 4)),
+         "is a NumPy array of type '<f4' and shape (1,), but token ids are "
+         "integers in one dimension: save it by numpy.save(FILE, "
+         "ids.reshape(-1).astype(numpy.uint16))"},
+        {numpyFile(">u2", "(3,)", bytesOf({5, 1, 2}, 2)), "of type '>u2'"},
+        {numpyFile("<u2", "(3, 1)", bytesOf({5, 1, 2}, 2)), "shape (3, 1)"},
+        {numpyFile("<u2", "()", bytesOf({5}, 2)), "shape ()"},
+        {numpyFile("<i2", "(2,)", bytesOf({5, -7}, 2)),
+         "has the token id -7 at place 1"},
+        {numpyFile("<u2", "(1,)", "").substr(0, 30),
+         "is cut off: it ends within its header"},
+        {std::string("\x93NUMPY\1\0", 8),
+         "is cut off: it ends within its header"},
+        {llmcFile(20240520, 1, 4, bytesOf({5, 1, 2}, 2)),
+         "one of llm.c's, is cut off: it should have 4 token ids, and has 3"},
+        {llmcFile(20240520, 1, 2, bytesOf({5, 14}, 2)),
+         "has the token id 14 at place 1 (byte 1026), " + outside},
+        {bytesOf({20240520, 1, 9}, 4), "it should have 9 token ids, and has 0"},
+        // Ids alone of another library's version.
+        {bytesOf({20240520, 2, 9}, 4), "has the token id 55432 at place 0"}}) {
+    DataSpec spec = tokenFiles({folder.write("a", content)});
+    std::string message =
+        messageOf<InputError>([&] { open(spec, *tokenizer, 2); });
+    EXPECT_TRUE(message.starts_with("the data file " + spec.files[0]))
+        << message;
+    EXPECT_NE(message.find(expected), std::string::npos) << message << "\n"
+                                                         << expected;
+  }
+}
+
+// Of such a file only the ends are looked at before they are wanted.
+TEST(Tokens, MayBeMoreThanTheMemoryHolds) {
+  TemporaryFolder folder;
+  TokenizerPtr tokenizer = digits();
+  std::string path = folder.write("a", "");
+  constexpr int64_t all = int64_t{1} << 35, wrong = all / 2 + 1;
+  std::filesystem::resize_file(path, 2 * all);
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(2 * wrong);
+  file << bytesOf({300}, 2);
+  file.seekp(2 * (all - 3));
+  file << bytesOf({7, 8, 9}, 2);
+  file.close();
+  std::unique_ptr<Dataset> data = open(tokenFiles({path}), *tokenizer, 2);
+  EXPECT_EQ(data->starts(Part::Train), all - 2);
+  std::vector<int32_t> tokens(2), targets(2);
+  data->read(Part::Train, all - 3, tokens, targets);
+  EXPECT_EQ(tokens, (std::vector<int32_t>{7, 8}));
+  EXPECT_EQ(targets, (std::vector<int32_t>{8, 9}));
+  data->read(Part::Train, wrong - 3, tokens, targets);
+  std::string message = messageOf<InputError>(
+      [&] { data->read(Part::Train, wrong - 2, tokens, targets); });
+  EXPECT_NE(
+      message.find("has the token id 300 at place " + std::to_string(wrong)),
+      std::string::npos)
+      << message;
+  std::filesystem::resize_file(path, 2 * all - 2);
+  message = messageOf<InputError>(
+      [&] { data->read(Part::Train, all - 3, tokens, targets); });
+  EXPECT_EQ(message, path + " became shorter while it was read");
+}
+
+TEST(ValidationFiles, AreNotTrainedOn) {
+  TemporaryFolder folder;
+  std::vector<int32_t> tokens(2), targets(2);
+  TokenizerPtr tokenizer = digits();
+  for (const char *kind : {"text", "tokens", "lines"}) {
+    auto write = [&](const char *name, std::initializer_list<int64_t> ids) {
+      std::string content = bytesOf(ids, 2);
+      return folder.write(name, kind == std::string_view("tokens")
+                                    ? content
+                                    : tokenizer->text(std::vector<int32_t>(
+                                          ids.begin(), ids.end())));
+    };
+    DataSpec spec = tokenFiles({write("train", {1, 2, 3})});
+    spec.kind = kind;
+    spec.validationFiles = {write("other", {4, 5, 6})};
+    std::unique_ptr<Dataset> data = open(spec, *tokenizer, 2);
+    EXPECT_EQ(data->windows(Part::Train), 1) << kind;
+    EXPECT_EQ(data->windows(Part::Validation), 1) << kind;
+    data->read(Part::Train, 0, tokens, targets);
+    EXPECT_EQ(targets, (std::vector<int32_t>{2, 3})) << kind;
+    data->read(Part::Validation, 0, tokens, targets);
+    EXPECT_EQ(targets, (std::vector<int32_t>{5, 6})) << kind;
+    if (kind == std::string_view("tokens"))
+      continue;
+    spec.validationFiles = {folder.write("other", "12x")};
+    EXPECT_NE(messageOf<InputError>([&] {
+                open(spec, *tokenizer, 2);
+              }).find(spec.validationFiles[0] + ":1"),
+              std::string::npos)
+        << kind;
+  }
 }
 
 TrainSpec recipe(int64_t batch, int64_t sequence) {

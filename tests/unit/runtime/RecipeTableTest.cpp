@@ -244,7 +244,7 @@ std::string shown(const Field &field, const recipe::Default &value) {
   if (std::holds_alternative<std::monostate>(value))
     return "";
   if (field.type == Type::Texts)
-    return field.path == "generate.stop" ? "`none`" : "";
+    return "`none`"; // an empty list
   if (field.type == Type::Rank)
     return "`all`";
   if (field.type == Type::Form &&
