@@ -70,23 +70,10 @@ static std::optional<std::string> templateOf(const ordered_json &config,
                           "one called default");
 }
 
-/// An object; empty where there is no such file.
-static ordered_json readSettings(const std::string &path) {
-  ordered_json settings = ordered_json::object();
-  if (!fileExists(path))
-    return settings;
-  std::string text = readRegularFile(path, "the tokenizer's settings");
-  if (!isNestedDeeply(text))
-    settings = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!settings.is_object() || isNestedDeeply(text))
-    throw InputError(path + " is not a JSON object: copy or download it again");
-  return settings;
-}
-
 std::optional<ChatTemplate> ChatTemplate::ofFolder(const std::string &folder) {
   std::string path = folder + "/tokenizer_config.json";
   std::string own = folder + "/chat_template.jinja";
-  ordered_json config = readSettings(path);
+  ordered_json config = objectIn(path, "the tokenizer's settings");
   std::optional<std::string> text;
   std::string origin = own;
   if (fileExists(own)) {
@@ -99,7 +86,8 @@ std::optional<ChatTemplate> ChatTemplate::ofFolder(const std::string &folder) {
     return std::nullopt;
   ChatTemplate result(*text, origin);
   // Older folders name some of these tokens in a file of their own.
-  ordered_json tokens = readSettings(folder + "/special_tokens_map.json");
+  ordered_json tokens =
+      objectIn(folder + "/special_tokens_map.json", "the tokenizer's settings");
   tokens.update(config);
   for (const auto &[key, value] : tokens.items())
     if (key.ends_with("_token"))

@@ -40,6 +40,12 @@ std::string strip(const std::string &text, bool left, bool right,
   return result;
 }
 
+/// The characters that an argument has taken off; null for blanks.
+const std::string *strippedBy(const Value *argument) {
+  return argument && !argument->is(Value::None) ? &argument->asText("`chars`")
+                                                : nullptr;
+}
+
 /// The text with each character mapped, told whether a word begins there.
 template <typename Map> std::string mapped(const std::string &text, Map map) {
   std::string result;
@@ -434,10 +440,9 @@ std::optional<Value> applied(std::string_view name,
   auto argument = [&](size_t place, const char *key) {
     return arguments.find(place, key);
   };
-  if (name == "trim") {
-    const Value *of = argument(1, "chars");
-    return Value::string(strip(text(), true, true, of ? &of->text : nullptr));
-  }
+  if (name == "trim")
+    return Value::string(
+        strip(text(), true, true, strippedBy(argument(1, "chars"))));
   if (name == "length" || name == "count")
     return Value::number(lengthOf(x));
   if (name == "tojson") {
@@ -543,7 +548,7 @@ std::optional<Value> applied(std::string_view name,
   if (name == "sum") {
     Value sum = Value::number(int64_t{0});
     for (const Value &item : itemsOf(x)) {
-      if (item.is(Value::Float) || sum.is(Value::Float)) {
+      if (item.isNumber() && (item.is(Value::Float) || sum.is(Value::Float))) {
         sum = Value::number(sum.asReal() + item.asReal());
         continue;
       }
@@ -696,10 +701,8 @@ Value methodOf(const Value &object, const std::string &name) {
   };
   if (name == "strip" || name == "lstrip" || name == "rstrip")
     return method([=](const Arguments &arguments) {
-      const Value *of = arguments.find(0, "chars");
-      bool all = !of || of->is(Value::None);
       return Value::string(strip(text, name != "rstrip", name != "lstrip",
-                                 all ? nullptr : &of->asText("`chars`")));
+                                 strippedBy(arguments.find(0, "chars"))));
     });
   if (name == "split" || name == "rsplit")
     return method([=](const Arguments &arguments) {

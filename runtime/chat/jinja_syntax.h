@@ -10,6 +10,8 @@
 
 #include "runtime/chat/jinja_value.h"
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +47,23 @@ struct Expression {
   bool flag = false;
   std::vector<ExpressionPtr> kids;
   std::vector<std::string> words;
+
+  Expression() = default;
+  Expression(const Expression &) = delete;
+  Expression &operator=(const Expression &) = delete;
+  /// Takes the tree apart without a call for each level: `a.b.c...` is as deep
+  /// as a template is long.
+  ~Expression() {
+    std::vector<ExpressionPtr> rest = std::move(kids);
+    while (!rest.empty()) {
+      ExpressionPtr last = std::move(rest.back());
+      rest.pop_back();
+      if (!last)
+        continue;
+      std::ranges::move(last->kids, std::back_inserter(rest));
+      last->kids.clear();
+    }
+  }
 };
 
 struct Statement;

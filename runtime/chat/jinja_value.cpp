@@ -339,6 +339,8 @@ int compare(const Value &a, const Value &b) {
       return x < y ? -1 : x > y;
     }
     double x = a.asReal(), y = b.asReal();
+    if (std::isnan(x) || std::isnan(y))
+      throw Problem{"NaN has no order among numbers"};
     return x < y ? -1 : x > y;
   }
   spend(sizeof(Value) + std::min(a.text.size(), b.text.size()));

@@ -7,6 +7,9 @@
 
 #include "runtime/files/read_json.h"
 
+#include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -43,6 +46,20 @@ json jsonOf(std::string_view text) {
   if (isNestedDeeply(text))
     return json::value_t::discarded;
   return json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+nlohmann::ordered_json objectIn(const std::string &path,
+                                std::string_view purpose) {
+  if (!fileExists(path))
+    return nlohmann::ordered_json::object();
+  std::string text = readRegularFile(path, purpose);
+  nlohmann::ordered_json object;
+  if (!isNestedDeeply(text))
+    object = nlohmann::ordered_json::parse(text, nullptr,
+                                           /*allow_exceptions=*/false);
+  if (!object.is_object())
+    throw InputError(path + " is not a JSON object: copy or download it again");
+  return object;
 }
 
 std::string faultOfJson(std::string_view text) {

@@ -26,6 +26,12 @@ bool isNestedDeeply(std::string_view text);
 /// Parses JSON; discarded (`is_discarded`) where it is none, or nested deeply.
 nlohmann::json jsonOf(std::string_view text);
 
+/// The object in a file that may be in a folder; an empty one where there is
+/// none of that name. Throws InputError that names `purpose` ("the tokenizer's
+/// settings") and the file where it cannot be read, or is no JSON object.
+nlohmann::ordered_json objectIn(const std::string &path,
+                                std::string_view purpose);
+
 /// What is wrong with a text that `jsonOf` discards: that it ends too early,
 /// that it is nested deeply, that it has a number which is too large, or at
 /// which character of which line it stops being JSON (of a text of one line

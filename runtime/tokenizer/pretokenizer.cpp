@@ -133,6 +133,12 @@ static std::string inPcre(std::string_view pattern, const std::string &origin) {
   return result;
 }
 
+static std::string messageOf(int error) {
+  PCRE2_UCHAR message[256];
+  pcre2_get_error_message(error, message, sizeof message);
+  return reinterpret_cast<const char *>(message);
+}
+
 Pretokenizer::Pretokenizer(const std::string &pattern,
                            const std::string &origin) {
   std::string translated = inPcre(pattern, origin);
@@ -141,12 +147,9 @@ Pretokenizer::Pretokenizer(const std::string &pattern,
   code = pcre2_compile(
       reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset, nullptr);
-  if (!code) {
-    PCRE2_UCHAR message[256];
-    pcre2_get_error_message(error, message, sizeof message);
+  if (!code)
     throw NotSupported(origin + ": cannot use the pattern " + pattern + ": " +
-                       reinterpret_cast<const char *>(message));
-  }
+                       messageOf(error));
   compiled = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;
 }
 
@@ -166,21 +169,23 @@ bool Pretokenizer::Cursor::next(std::string_view &piece) {
     return false;
   if (end <= at) {
     auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-    int found =
-        owner.compiled
-            ? pcre2_jit_match(owner.code, subject, text.size(), at,
-                              PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match,
-                              nullptr)
-            : pcre2_match(owner.code, subject, text.size(), at,
-                          PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match, nullptr);
+    constexpr uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
+    int found = PCRE2_ERROR_JIT_STACKLIMIT;
+    if (owner.compiled)
+      found = pcre2_jit_match(owner.code, subject, text.size(), at, options,
+                              match, nullptr);
+    // The one that takes no stack is slower.
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT)
+      found = pcre2_match(owner.code, subject, text.size(), at,
+                          options | PCRE2_NO_JIT, match, nullptr);
     begin = end = text.size();
     if (found > 0) {
       begin = pcre2_get_ovector_pointer(match)[0];
       end = pcre2_get_ovector_pointer(match)[1];
     } else if (found != PCRE2_ERROR_NOMATCH) {
-      // Too deep for the matcher (a pattern of the user's own): what is left
-      // stays one piece, which BPE can encode all the same.
-      begin = text.size();
+      throw InputError("the pattern of the tokenizer finds no end in this "
+                       "text: " +
+                       messageOf(found));
     }
   }
   matched = at >= begin;

@@ -24,17 +24,6 @@ namespace tfm {
 
 namespace {
 
-/// A JSON object, empty where the file is none.
-json readObject(const std::string &path) {
-  if (!fileExists(path))
-    return json::object();
-  std::string text = readRegularFile(path, "the tokenizer's settings");
-  json root = isNestedDeeply(text)
-                  ? json()
-                  : json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return root.is_object() ? root : json::object();
-}
-
 /// A token that a folder names, as text or with how it is found in a text.
 json addedTokenOf(const json &token, int64_t id) {
   json added = {
@@ -49,7 +38,8 @@ json addedTokenOf(const json &token, int64_t id) {
 std::map<int64_t, json> addedBeside(const json &settings,
                                     const std::string &folder) {
   std::map<int64_t, json> added;
-  json more = readObject(folder + "/added_tokens.json");
+  json more =
+      objectIn(folder + "/added_tokens.json", "the tokenizer's settings");
   for (const auto &[text, id] : more.items())
     if (id.is_number_unsigned())
       added[id.get<int64_t>()] = addedTokenOf(text, id.get<int64_t>());
@@ -68,7 +58,8 @@ std::map<int64_t, json> addedBeside(const json &settings,
 
 TokenizerPtr asFolderSays(const std::string &folder, bool isGpt2,
                           const Tokenizer &tokenizer) {
-  json settings = readObject(folder + "/tokenizer_config.json");
+  json settings =
+      objectIn(folder + "/tokenizer_config.json", "the tokenizer's settings");
   auto refuse = [&](const std::string &what) {
     throw NotSupported(fmt::format(
         "{0} has no tokenizer.json, and its other files do not say all of the "

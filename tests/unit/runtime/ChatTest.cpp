@@ -103,6 +103,16 @@ TEST(ChatTemplate, Ends) {
   EXPECT_NE(
       rendered("{{ " + open + "1" + closed + " }}").find("nested too deeply"),
       std::string::npos);
+  // Also where nothing but the tree is deep.
+  for (const char *link :
+       {".a", "[0]", "+a", "|f", " or a", "*a", "**a", "~a"}) {
+    std::string chain = "{{ a";
+    for (int i = 0; i < 100'000; ++i)
+      chain += link;
+    EXPECT_NE(rendered(chain + " }}").find("nested too deeply"),
+              std::string::npos)
+        << link;
+  }
   EXPECT_NE(rendered("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}")
                 .find("nested too deeply"),
             std::string::npos);
@@ -157,6 +167,9 @@ TEST(ChatTemplate, BoundsWhatValuesHold) {
        "this becomes longer than 32 MB"},
       {"{{ (-9223372036854775807 - 1)|abs }}", "is none"},
       {"{{ [9223372036854775807, 1]|sum }}", "beyond 64 bits"},
+      {"{{ [1.5, 'a']|sum }}", "`sum`"},
+      {"{{ ['nan'|float, 1]|sort }}", "NaN has no order"},
+      {"{{ 'a'|trim(b) }}", "`chars`"},
       {"{{ range(-9223372036854775807 - 1, 0) }}", "`range` has no end"},
       {"{{ strftime_now('%c' * 100) }}", "more than 255 bytes"},
       // Nor is an argument dropped.

@@ -87,6 +87,10 @@ TEST(Folder, SaysWhatItsFilesDoNot) {
   };
   EXPECT_FALSE(open(R"({"tokenizer_class": "GPT2Tokenizer"})"));
   EXPECT_FALSE(open("{}"));
+  EXPECT_NE(messageOf<InputError>([&] {
+              open(R"({"added_tokens_decoder")");
+            }).find("tokenizer_config.json is not a JSON object"),
+            std::string::npos);
   EXPECT_FALSE(open(R"({"tokenizer_class": "LlamaTokenizer"})", false));
   EXPECT_NE(problem(R"({"tokenizer_class": "Qwen2Tokenizer"})")
                 .find("tokenizer_class is \"Qwen2Tokenizer\""),
@@ -167,6 +171,18 @@ TEST(Pretokenizer, ReadsPatternsAsTheHubDoes) {
   EXPECT_EQ(piecesOf("^a|.", "a\na"), (Pieces{"a", "\n", "a"}));
   for (const char *pattern : {"[a&&[b]]", "[a[^b]]", "\\h+"})
     EXPECT_THROW(piecesOf(pattern, "a"), NotSupported) << pattern;
+}
+
+// More than the stack of compiled patterns holds, and more than anyone waits
+// for.
+TEST(Pretokenizer, FindsTheEndOrSaysThatItDoesNot) {
+  std::string ends(200'000, 'a');
+  ends += 'c';
+  EXPECT_EQ(piecesOf("(?:a|b)*c", ends), std::vector<std::string>{ends});
+  EXPECT_EQ(messageOf<InputError>(
+                [] { piecesOf("(a|aa)+[bd]", std::string(60, 'a') + "c"); }),
+            "the pattern of the tokenizer finds no end in this text: match "
+            "limit exceeded");
 }
 
 TEST(ByteBpe, MeetsTheFixtureFromVocabularyAndMerges) {
