@@ -171,7 +171,7 @@ typedef struct {
   /// Its number in `tfm_function.launches`; `launch_count` stands for the
   /// beginning of the call.
   uint64_t launch;
-  /// The CPU's clock then, in ticks of its own.
+  /// The clock then: of the CPU in ticks of its own, of a GPU in nanoseconds.
   uint64_t clock;
 } tfm_event;
 

@@ -1,4 +1,4 @@
-//===- Pipelines.h - the passes of a build, in order ------------*- C++ -*-===//
+//===- Pipelines.h - the pipelines of a build -------------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -17,6 +17,11 @@ using sched::KernelKind;
 
 namespace {
 
+/// Ops of a kernel at most. It has an argument for each thing that they read or
+/// write, four an op, and a GPU takes 4,096 bytes of them (CUDA C++ Programming
+/// Guide, "__global__"), 8 for each.
+constexpr size_t mostOps = 100;
+
 /// Ops that are no kernel with others: loops, and copies.
 bool standsAlone(Operation *op) {
   return isa<RepeatOp, ConcatOp, ReshapeOp>(op);
@@ -83,6 +88,8 @@ private:
 
   bool canJoin(Operation *op, int k, const Domain &own) const {
     const Group &group = result.groups[k];
+    if (group.ops.size() >= mostOps)
+      return false;
     const Domain &domain = group.domain;
     bool elementwise = op->hasTrait<OpTrait::Elementwise>();
     if (group.kind == KernelKind::Matmul) {
@@ -141,6 +148,11 @@ private:
     if (product < 0 || later.empty() ||
         !llvm::all_of(
             later, [&](int k) { return isForEpilogue(k, product, op); }))
+      return;
+    size_t ops = result.groups[product].ops.size();
+    for (int k : later)
+      ops += result.groups[k].ops.size();
+    if (ops >= mostOps)
       return;
     for (int k : llvm::reverse(later))
       moveOps(k, product);
@@ -323,7 +335,8 @@ private:
   bool tryMerge(int a, int b) {
     const Group &first = result.groups[a], &second = result.groups[b];
     if (first.kind != KernelKind::Row || second.kind != KernelKind::Row ||
-        first.domain != second.domain)
+        first.domain != second.domain ||
+        first.ops.size() + second.ops.size() > mostOps)
       return false;
     bool inRegister;
     bool direct = reads(b, a, inRegister);

@@ -84,8 +84,9 @@ bool ValuePlacer::canWriteOver(Value arg, Value next, Block &block) {
   if (!def || isa<GatherOp, ReduceChunksOp>(def) || isColumnReduction(def))
     return false;
   llvm::DenseMap<Operation *, int> passes = passesOf(*writer.getBlock());
+  int written = passes.lookup(def);
   for (auto &[op, pass] : passes)
-    if (pass > passes[def])
+    if (pass > written)
       return false;
   for (auto [i, input] : llvm::enumerate(writer.getInputs())) {
     bool samePoint = input == arg &&

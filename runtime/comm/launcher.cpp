@@ -13,6 +13,7 @@
 #include "runtime/files/checksum.h"
 #include "runtime/progress.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>

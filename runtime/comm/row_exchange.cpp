@@ -10,7 +10,6 @@
 #include "runtime/comm/row_arithmetic.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace tfm {
 

@@ -14,6 +14,7 @@
 #include <new>
 #include <stdexcept>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace tfm {
 
@@ -64,7 +65,7 @@ void CpuDevice::zero(uint64_t offset, size_t bytes) {
 }
 
 void CpuDevice::discard(uint64_t offset, size_t bytes) {
-  constexpr uintptr_t page = 4096;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   auto begin = reinterpret_cast<uintptr_t>(arena + offset);
   uintptr_t end = begin + bytes;
   uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;

@@ -342,8 +342,8 @@ static Result encode(const CudaDriver &driver, const tfm_boxed_tensor &tensor,
 Result CudaDevice::launch(int64_t number, const uint64_t *arguments) {
   auto [launched, function] = kernels[static_cast<size_t>(number)];
   const tfm_kernel &kernel = *launched;
-  // More than any kernel has: one for each thing that it reads or writes.
-  void *parameters[256];
+  // As many as a GPU takes, and more than any kernel has (Fuse.cpp).
+  void *parameters[512];
   TensorMap maps[4];
   auto tensors = static_cast<size_t>(kernel.tensor_count);
   if (kernel.argument_count + tensors > std::size(parameters) ||

@@ -44,10 +44,7 @@ struct Uuid {
 
 /// CUdevice_attribute.
 enum Attribute : int {
-  clockKiloHertz = 13,
   multiprocessors = 16,
-  memoryKiloHertz = 36,
-  memoryBusBits = 37,
   capabilityMajor = 75,
   capabilityMinor = 76,
 };

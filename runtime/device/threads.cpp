@@ -93,7 +93,8 @@ void ThreadPool::stop() {
 }
 
 void ThreadPool::reserveScratch(size_t bytes) {
-  constexpr size_t page = 4096; // threads share no page
+  // Threads share no page.
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   size_t stride = (bytes + page - 1) / page * page;
   size_t wanted = stride * threads.size();
   if (wanted <= scratchBytes)

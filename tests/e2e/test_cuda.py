@@ -75,13 +75,20 @@ class Ptx(unittest.TestCase):
     def test_an_assembler_that_fails(self):
         with tempfile.TemporaryDirectory() as folder:
             ptxas = Path(folder) / "ptxas"
-            ptxas.write_text("#!/bin/sh\nexit 255\n")
-            ptxas.chmod(0o755)
-            result = tfmc("build", MODELS / "addition.tfm", "--target", "cuda", "-o", Path(folder) / "m",
-                          environment={"PATH": f"{folder}:{os.environ['PATH']}"})
-            self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertEqual(result.stderr, "note: `ptxas` in PATH makes no machine code: drivers translate the program's "
-                             "PTX when it first starts on a machine\n")
+            ptxas.touch(0o755)
+            unknown = "echo \"ptxas fatal   : Value '$1' is not defined for option 'gpu-name'\" >&2; exit 255"
+            for script, told in (
+                    ("exit 255", " for sm_80, sm_90"),
+                    ("echo 'ptxas fatal   : no memory' >&2; exit 1", " for sm_80, sm_90 (ptxas fatal   : no memory)"),
+                    # One that is older than these GPUs.
+                    (unknown, ""),
+                    ("case $1 in *90) exit 1;; *) echo code > $4;; esac", " for sm_90")):
+                ptxas.write_text(f"#!/bin/sh\n{script}\n")
+                result = tfmc("build", MODELS / "addition.tfm", "--target", "cuda", "-o", Path(folder) / "m",
+                              environment={"PATH": f"{folder}:{os.environ['PATH']}"})
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(result.stderr, f"note: `ptxas` in PATH makes no machine code{told}: drivers translate the "
+                                 "program's PTX when it first starts on a machine\n")
 
     def test_forms_of_an_earlier_build_go(self):
         with tempfile.TemporaryDirectory() as folder:

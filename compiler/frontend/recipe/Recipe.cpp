@@ -94,7 +94,8 @@ RecipeBuilder::Form RecipeBuilder::formOr(const Found &found, StringRef kind,
 
 RecipeBuilder::Found RecipeBuilder::find(Form &form, StringRef name,
                                          int position, Wanted wanted) {
-  form.known.push_back(name.str());
+  if (!llvm::is_contained(form.known, name))
+    form.known.push_back(name.str());
   Found found;
   int index = 0;
   for (auto [i, arg] : llvm::enumerate(form.args)) {
@@ -323,7 +324,6 @@ json::Value RecipeBuilder::word(Form &form, StringRef name,
   const recipe::Field &field = fieldOf(form.path, name);
   StringRef absent = std::get<std::string_view>(field.fallback);
   Found found = find(form, name, position, Wanted::Text);
-  form.known.pop_back();
   json::Value given = text(form, name, absent, position, /*mayBeWord=*/true);
   if (given.getAsString() && recipe::hasWord(field.words, *given.getAsString()))
     return given;
@@ -451,7 +451,6 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   e.train.sequence =
       integer(train, "sequence", context ? context : defaultLength,
               recipe::field("train.sequence"), /*position=*/-1);
-  train.known.pop_back();
   out["sequence"] = e.train.sequence;
   if (context && e.train.sequence > context)
     e.diags
@@ -716,7 +715,6 @@ json::Value RecipeBuilder::schedule(const Found &found,
     return defaults("train.schedule", absent);
   json::Object out = defaults("train.schedule", form.kind);
   Found length = find(form, "warmup");
-  form.known.pop_back();
   int64_t warmup = integer(form, "warmup");
   out["warmup"] = warmup;
   if (steps && warmup >= *steps)
@@ -732,10 +730,8 @@ json::Value RecipeBuilder::schedule(const Found &found,
     out["decay"] = integer(form, "decay");
   if (form.kind == "wsd")
     out["shape"] = word(form, "shape");
-  if (find(form, "warmup_from_zero").expr) {
-    form.known.pop_back();
+  if (find(form, "warmup_from_zero").expr)
     out["warmup_from_zero"] = flag(form, "warmup_from_zero");
-  }
   // Where the file has none, another kind is what has other entries.
   if (found.expr)
     finish(form, form.kind);
@@ -762,7 +758,6 @@ json::Value RecipeBuilder::every(const Found &found, StringRef name) {
     out["prompt"] = text(form, "prompt");
     checkPrompt(find(form, "prompt", -1, Wanted::Text),
                 out["prompt"].getAsString().value_or(""));
-    form.known.pop_back();
     e.train.sampleRange = form.range;
     e.train.samplePrompt = out["prompt"].getAsString().value_or("");
     out["tokens"] = integer(form, "tokens");

@@ -216,8 +216,6 @@ std::optional<RecipeBuilder::Marker>
 RecipeBuilder::marker(Form &data, StringRef name, StringRef absent) {
   Found found = find(data, name, -1, Wanted::Text);
   json::Value given = text(data, name);
-  data.known.pop_back();
-  data.known.pop_back();
   std::string token = given.getAsString().value_or(absent).str();
   Marker marker{token, found.expr ? found.range : data.range};
   if (token.empty()) {
@@ -439,13 +437,9 @@ json::Value RecipeBuilder::tokenizerJson() {
     files.push_back(name);
   out["files"] = std::move(files);
   out["json"] = nullptr;
-  if (!info->alphabet.empty()) {
-    auto tokenizer = json::parse(charsTokenizerJson(info->alphabet));
-    if (tokenizer)
-      out["json"] = std::move(*tokenizer);
-    else
-      llvm::consumeError(tokenizer.takeError());
-  }
+  if (!info->alphabet.empty())
+    out["json"] =
+        llvm::cantFail(json::parse(charsTokenizerJson(info->alphabet)));
   return std::move(out);
 }
 

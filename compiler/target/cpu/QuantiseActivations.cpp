@@ -7,9 +7,9 @@
 //
 // What a weight of 8 bits or 4 meets is brought to 8 bits, too, where the
 // processor multiplies those faster than f32: with a scale for each row, its
-// largest magnitude being 127 (Dettmers et al. 2022, "LLM.int8()", section 2.1,
-// "vector- wise"). Sums are exact; what is lost is half a scale in each
-// activation.
+// largest magnitude being 127 ("vector-wise", Dettmers et al. 2022,
+// "LLM.int8()", section 2.1). Sums are exact; what is lost is half a scale in
+// each activation.
 //
 //===----------------------------------------------------------------------===//
 

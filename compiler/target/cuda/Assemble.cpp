@@ -32,14 +32,20 @@ struct Temporary {
   llvm::FileRemover remover;
 };
 
+std::string firstLineOf(llvm::StringRef path) {
+  auto text = llvm::MemoryBuffer::getFile(path);
+  return text ? (*text)->getBuffer().split('\n').first.str() : "";
+}
+
 } // namespace
 
 bool cuda::hasAssembler() {
   return static_cast<bool>(llvm::sys::findProgramByName("ptxas"));
 }
 
-std::vector<DeviceImage> cuda::assemble(llvm::StringRef ptx,
-                                        llvm::ArrayRef<CodeFor> gpus) {
+std::vector<DeviceImage>
+cuda::assemble(llvm::StringRef ptx, llvm::ArrayRef<CodeFor> gpus,
+               std::map<std::string, std::string> &failures) {
   auto program = llvm::sys::findProgramByName("ptxas");
   Temporary source("ptx");
   if (!program || source.path.empty())
@@ -57,7 +63,7 @@ std::vector<DeviceImage> cuda::assemble(llvm::StringRef ptx,
   struct Job {
     explicit Job(const CodeFor &gpu) : gpu(gpu) {}
     CodeFor gpu;
-    Temporary made{"cubin"};
+    Temporary made{"cubin"}, said{"log"};
     llvm::sys::ProcessInfo process;
   };
   // All at once.
@@ -65,17 +71,22 @@ std::vector<DeviceImage> cuda::assemble(llvm::StringRef ptx,
   for (const CodeFor &gpu : gpus) {
     Job &job = jobs.emplace_back(gpu);
     std::string capability = std::string("-arch=") + gpu.sm;
-    std::optional<llvm::StringRef> silent[] = {
-        llvm::StringRef(), llvm::StringRef(), llvm::StringRef()};
+    llvm::StringRef said = job.said.path;
+    std::optional<llvm::StringRef> redirected[] = {llvm::StringRef(), said,
+                                                   said};
     job.process = llvm::sys::ExecuteNoWait(
         *program, {*program, capability, source.path, "-o", job.made.path},
-        std::nullopt, silent);
+        std::nullopt, redirected);
   }
   std::vector<DeviceImage> images;
   for (Job &job : jobs) {
     if (job.process.Pid == llvm::sys::ProcessInfo::InvalidPid ||
-        llvm::sys::Wait(job.process, std::nullopt).ReturnCode != 0)
+        llvm::sys::Wait(job.process, std::nullopt).ReturnCode != 0) {
+      std::string why = firstLineOf(job.said.path);
+      if (!llvm::StringRef(why).contains("is not defined for option"))
+        failures[job.gpu.sm] = why;
       continue;
+    }
     auto code = llvm::MemoryBuffer::getFile(job.made.path);
     if (code && !(*code)->getBuffer().empty())
       images.push_back({.kind = TFM_IMAGE_CUBIN,

@@ -9,6 +9,7 @@
 #define TFM_TARGET_CUDA_ASSEMBLE_H
 
 #include "compiler/target/KernelTarget.h"
+#include <map>
 
 namespace tfm::cuda {
 
@@ -23,11 +24,13 @@ struct CodeFor {
 /// Whether NVIDIA's `ptxas` is in PATH.
 bool hasAssembler();
 
-/// The machine code of PTX for these, made by `ptxas` where that is in PATH;
-/// nothing where it is not, or does not know one of these: drivers
-/// translate PTX themselves.
+/// The machine code of PTX for these, made by `ptxas` where that is in PATH.
+/// Of one that it does not know there is none, as drivers translate PTX
+/// themselves; where it fails otherwise `failures` gets the first line that it
+/// says, by that one.
 std::vector<DeviceImage> assemble(llvm::StringRef ptx,
-                                  llvm::ArrayRef<CodeFor> gpus);
+                                  llvm::ArrayRef<CodeFor> gpus,
+                                  std::map<std::string, std::string> &failures);
 
 } // namespace tfm::cuda
 

@@ -13,10 +13,12 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "runtime/tfm_model.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include <list>
+#include <map>
 
 using namespace mlir;
 using namespace tfm;
@@ -37,6 +39,8 @@ struct Source {
   std::unique_ptr<llvm::Module> module = nullptr;
   /// Made of them by another thread.
   std::future<llvm::Expected<std::vector<DeviceImage>>> images = {};
+  /// What it could not make, once the images are there, and why.
+  std::map<std::string, std::string> failures = {};
 };
 
 /// Kernels, the part of each.
@@ -67,7 +71,7 @@ static llvm::Expected<std::vector<DeviceImage>> imagesOf(Source &source) {
     return ptx.takeError();
   std::vector<DeviceImage> images;
   if (!source.gpus.empty())
-    images = assemble(*ptx, source.gpus);
+    images = assemble(*ptx, source.gpus, source.failures);
   // Drivers find its end by the null byte.
   ptx->push_back('\0');
   bool ofForms = source.part == TFM_PART_FORMS;
@@ -123,13 +127,21 @@ FailureOr<ImagesInWork> cuda::beginImages(ModuleOp kernels, bool assembled) {
             error = llvm::toString(images.takeError());
         if (!error.empty())
           return kernels.emitError() << error;
-        if (assembled && hasAssembler() &&
-            llvm::none_of(all, [](const DeviceImage &image) {
-              return image.kind == TFM_IMAGE_CUBIN;
-            }))
-          kernels.emitWarning()
-              << "`ptxas` in PATH makes no machine code: drivers translate the "
-                 "program's PTX when it first starts on a machine";
+        std::map<std::string, std::string> failures;
+        for (Source &source : *sources)
+          failures.merge(source.failures);
+        std::string of = llvm::join(llvm::make_first_range(failures), ", ");
+        std::string why = failures.empty() ? "" : failures.begin()->second;
+        bool hasCode = llvm::any_of(all, [](const DeviceImage &image) {
+          return image.kind == TFM_IMAGE_CUBIN;
+        });
+        if (!failures.empty() || (assembled && hasAssembler() && !hasCode))
+          kernels.emitWarning() << "`ptxas` in PATH makes no machine code"
+                                << (of.empty() ? "" : " for " + of)
+                                << (why.empty() ? "" : " (" + why + ")")
+                                << ": drivers translate the program's PTX when "
+                                   "it first starts on "
+                                   "a machine";
         return all;
       });
 }

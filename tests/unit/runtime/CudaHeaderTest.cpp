@@ -73,10 +73,7 @@ static_assert(sizeof(cuda::Result) == sizeof(CUresult));
 
 #define TFM_SAME_NUMBER(ours, theirs)                                          \
   static_assert(static_cast<int>(cuda::ours) == static_cast<int>(theirs));
-TFM_SAME_NUMBER(clockKiloHertz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE)
 TFM_SAME_NUMBER(multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
-TFM_SAME_NUMBER(memoryKiloHertz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)
-TFM_SAME_NUMBER(memoryBusBits, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)
 TFM_SAME_NUMBER(capabilityMajor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
 TFM_SAME_NUMBER(capabilityMinor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
 TFM_SAME_NUMBER(maxDynamicShared,
