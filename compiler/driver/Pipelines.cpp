@@ -105,7 +105,8 @@ void tfm::registerPipelines() {
       addPreparePasses);
   add("tfm-schedule", "a prepared model to kernels over one planned arena",
       addSchedulePasses);
-  add("tfm-emit", "a schedule to the code of its kernels in the llvm dialect",
+  add("tfm-emit-kernels",
+      "a schedule to the code of its kernels in the llvm dialect",
       addKernelPasses);
   add("tfm-to-sched", "a model as the frontend gives it, to its schedule",
       [](OpPassManager &passes, const KernelTarget &target) {

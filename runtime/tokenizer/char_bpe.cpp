@@ -14,6 +14,7 @@
 
 #include "runtime/error.h"
 #include "runtime/tokenizer/bpe_merges.h"
+#include "runtime/tokenizer/normalizer.h"
 #include "runtime/tokenizer/token_decoder.h"
 #include "runtime/tokenizer/utf8.h"
 
@@ -173,13 +174,8 @@ private:
   }
 
   [[noreturn]] void unsupported(const char *what, const json &value) const {
-    // Some hold a table of half a megabyte.
-    std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
-    if (text.size() > 200)
-      text = text.substr(0, 200) + "...";
-    throw NotSupported(origin + ": the " + what + " " + text +
-                       " is not supported; those of Llama, Mistral, Gemma and "
-                       "byte-level BPE are");
+    refuseStep(what, value, origin,
+               "; those of Llama, Mistral, Gemma and byte-level BPE are");
   }
 
   static std::string typeOf(const json &value) {

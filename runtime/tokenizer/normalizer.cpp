@@ -35,14 +35,14 @@ bool isNumeric(int32_t c) {
   return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
 }
 
-void refuseStep(const char *what, const json &value,
-                const std::string &origin) {
+void refuseStep(const char *what, const json &value, const std::string &origin,
+                const char *advice) {
   // Some hold a table of half a megabyte.
   std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
   if (text.size() > 200)
     text = text.substr(0, 200) + "...";
   throw NotSupported(origin + ": the " + what + " " + text +
-                     " is not supported");
+                     " is not supported" + advice);
 }
 
 static constexpr char base64Digits[] =

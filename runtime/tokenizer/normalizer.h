@@ -43,9 +43,10 @@ bool isPunctuation(int32_t codePoint);
 bool isNumeric(int32_t codePoint);
 
 /// Throws NotSupported: a `what` ("normalizer") that is not supported, with the
-/// beginning of its JSON.
+/// beginning of its JSON, and then `advice`.
 [[noreturn]] void refuseStep(const char *what, const nlohmann::json &value,
-                             const std::string &origin);
+                             const std::string &origin,
+                             const char *advice = "");
 
 /// Base64 (RFC 4648), in which a tokenizer.json holds bytes. `decode` throws
 /// InputError naming `origin`.

@@ -8,9 +8,9 @@
 #include "compiler/frontend/recipe/Families.h"
 
 #include "compiler/frontend/Embedded.h"
+#include "compiler/frontend/recipe/Reading.h"
 #include "compiler/frontend/recipe/Recipe.h"
 #include "compiler/frontend/syntax/Parser.h"
-#include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/family.h"
 
@@ -37,16 +37,6 @@ std::vector<std::string> tfm::embeddedFamilies() {
     if (file.consume_back(".tfm"))
       names.push_back(file.str());
   return names;
-}
-
-/// What `read` returns; an error where it throws one of the user's.
-template <typename Read>
-static auto reading(Read read) -> Expected<decltype(read())> {
-  try {
-    return read();
-  } catch (const InputError &error) {
-    return llvm::createStringError(error.what());
-  }
 }
 
 /// `name.json` beside a table that is a file; empty where that is one of the

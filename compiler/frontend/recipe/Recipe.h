@@ -133,7 +133,7 @@ private:
   std::vector<std::string> locate(llvm::ArrayRef<std::string> names,
                                   llvm::ArrayRef<Range> ranges);
   /// The files of a form, and where they are named.
-  std::vector<std::string> fileNames(Form &form, bool needsOne,
+  std::vector<std::string> fileNames(Form &form,
                                      std::vector<Range> *ranges = nullptr);
   /// Adds those that an entry of a form names, one or several.
   void addFileNames(const Found &found, llvm::StringRef name,

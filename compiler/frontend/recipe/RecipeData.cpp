@@ -82,20 +82,20 @@ void RecipeBuilder::addFileNames(const Found &found, StringRef name,
   }
 }
 
-std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne,
+std::vector<std::string> RecipeBuilder::fileNames(Form &form,
                                                   std::vector<Range> *ranges) {
   std::vector<std::string> files;
   form.known.push_back("files");
+  size_t before = e.diags.errors().size();
   auto add = [&](const Found &found) {
     addFileNames(found, form.kind, files, ranges);
   };
   if (Override *define = e.findDefine(form.path + ".files")) {
     for (size_t i = 0; i < form.args.size(); ++i)
       form.used[i] = form.used[i] || form.args[i].name.empty();
-    size_t before = e.diags.errors().size();
     if (const Expr *expr = e.useDefine(*define, Wanted::Texts))
       add({expr, define->range});
-    if (files.empty() && needsOne && e.diags.errors().size() == before)
+    if (files.empty() && e.diags.errors().size() == before)
       e.diags.error(804, define->range, "`" + form.kind + "` needs a file");
     return files;
   }
@@ -120,7 +120,7 @@ std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne,
     }
     add({arg.value, arg.value->range});
   }
-  if (files.empty() && needsOne && !e.diags.hasErrors())
+  if (files.empty() && e.diags.errors().size() == before)
     e.diags.error(804, form.range, "`" + form.kind + "` names no file")
         .help("write `" + form.kind +
               (form.kind == "gpt2" || form.kind == "bpe_words"
@@ -163,7 +163,7 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
     out["max"] = integer(data, "max", 1);
   } else {
     json::Array files;
-    for (std::string &name : fileNames(data, /*needsOne=*/true))
+    for (std::string &name : fileNames(data))
       files.push_back(std::move(name));
     out["files"] = std::move(files);
     std::vector<std::string> others = validationFiles(data);
@@ -324,7 +324,7 @@ RecipeBuilder::alphabetSource(const Found &from, std::vector<Range> &ranges) {
     return std::nullopt;
   }
   source.kind = form.kind;
-  std::vector<std::string> names = fileNames(form, /*needsOne=*/true, &ranges);
+  std::vector<std::string> names = fileNames(form, &ranges);
   if (names.empty())
     return std::nullopt;
   llvm::append_range(names, validationFiles(form, &ranges));
@@ -391,7 +391,7 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
   } else if (form.kind == "bytes") {
     info.size = 256;
   } else {
-    info.files = fileNames(form, /*needsOne=*/true);
+    info.files = fileNames(form);
     if (info.files.empty())
       return std::nullopt;
     if (form.kind == "gpt2" || form.kind == "bpe_words") {

@@ -7,8 +7,8 @@
 
 #include "compiler/frontend/recipe/Tokenizers.h"
 
+#include "compiler/frontend/recipe/Reading.h"
 #include "runtime/data/characters.h"
-#include "runtime/error.h"
 #include "runtime/recipe.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
@@ -20,16 +20,6 @@
 using namespace tfm;
 using llvm::Expected;
 using llvm::StringRef;
-
-/// What `read` returns; an error where it throws one of the user's.
-template <typename Read>
-static auto reading(Read read) -> Expected<decltype(read())> {
-  try {
-    return read();
-  } catch (const InputError &error) {
-    return llvm::createStringError(error.what());
-  }
-}
 
 Expected<std::vector<std::string>> tfm::learnAlphabet(const DataSpec &data) {
   return reading([&] { return dataCharacters(data); });

@@ -50,7 +50,7 @@ std::optional<FewRowsPlan> tfm::planFewRows(const MatmulSpec &spec,
                           plan.termsOfA.isF32() && b.isF32()
                       ? 3
                       : 0;
-  plan.serial = spec.m * spec.n * spec.k * spec.batches() < 32 * 1024;
+  plan.serial = spec.isTooSmallToShare();
   return plan;
 }
 

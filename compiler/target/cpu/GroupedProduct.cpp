@@ -40,7 +40,7 @@ std::optional<GroupedPlan> tfm::planGrouped(const MatmulSpec &spec,
   plan.packedRows = plan.sumRows *
                     std::clamp<int64_t>(room / plan.sumRows, 1,
                                         llvm::divideCeil(spec.m, plan.sumRows));
-  plan.serial = spec.m * spec.n * spec.k * spec.batches() < 32 * 1024;
+  plan.serial = spec.isTooSmallToShare();
   return plan;
 }
 

@@ -48,7 +48,7 @@ tfm::planIntegerTiles(const MatmulSpec &spec, const CpuMachine &target) {
     int64_t cuts = llvm::divideCeil(spec.k, deepest);
     plan.depth = llvm::alignTo(llvm::divideCeil(spec.k, cuts), stepTerms);
   }
-  plan.serial = spec.m * spec.n * spec.k * spec.batches() < 32 * 1024;
+  plan.serial = spec.isTooSmallToShare();
   return plan;
 }
 

@@ -69,6 +69,9 @@ struct MatmulSpec {
   unsigned operands() const { return isGrouped() ? 4 : 2; }
   /// How many products there are.
   int64_t batches() const;
+  /// Whether all of it takes no longer than to have other threads begin with
+  /// it, some microseconds.
+  bool isTooSmallToShare() const;
 };
 
 /// How a product is cut up; see `emitMatmul`.

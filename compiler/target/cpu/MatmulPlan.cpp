@@ -48,6 +48,10 @@ int64_t MatmulSpec::batches() const {
                          std::multiplies<>());
 }
 
+bool MatmulSpec::isTooSmallToShare() const {
+  return m * n * k * batches() < 32 * 1024;
+}
+
 /// As few equal blocks as have at most `most` of the panels each: how many.
 static int64_t evenly(int64_t panels, int64_t most) {
   most = std::clamp<int64_t>(most, 1, panels);
@@ -163,7 +167,7 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
 
   // Threads that share columns each pack all of A, and the other way around.
   plan.splitColumns = n > m;
-  plan.serial = m * n * k * spec.batches() < 32 * 1024;
+  plan.serial = spec.isTooSmallToShare();
   if (plan.terms == Terms::Bf16Tiles) {
     planAlongRows(plan, k, 2 * tileSide, width, tileDepth / perSlot, target);
     return plan;

@@ -91,10 +91,13 @@ public:
     return rows < 128 ? 1 : std::clamp<int64_t>(rows / 16, 8, 256);
   }
 
-  /// What one A100 reaches of its 19.5 TFLOP/s in f32 and of its memory.
+  /// What an A100 does without its tensor cores, at a share of its peaks that
+  /// most kernels reach.
   double stepSeconds(int64_t flops, int64_t bytes) const override {
-    return std::max(static_cast<double>(flops) / 12e12,
-                    static_cast<double>(bytes) / 1.2e12);
+    constexpr double share = 0.6;
+    return std::max(static_cast<double>(flops) / cuda::a100.f32Flops,
+                    static_cast<double>(bytes) / cuda::a100.bandwidth) /
+           share;
   }
   /// The host's threads have no part in it: any but one is a loss.
   double handOverSeconds(int64_t threads) const override {

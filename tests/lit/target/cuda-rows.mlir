@@ -1,5 +1,5 @@
 // RUN: tfm-opt %s --sched-emit-kernels="target=cuda" | FileCheck %s
-// RUN: tfm-opt %s --tfm-emit="target=cuda" | FileCheck %s --check-prefix=LLVM
+// RUN: tfm-opt %s --tfm-emit-kernels="target=cuda" | FileCheck %s --check-prefix=LLVM
 
 // Row kernels of a GPU: a thread has a point, or with sums a warp or a block
 // has a row.

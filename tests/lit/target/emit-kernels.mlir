@@ -1,5 +1,5 @@
 // RUN: tfm-opt %s --sched-emit-kernels="target=cpu:x86-64-v3" | FileCheck %s
-// RUN: tfm-opt %s --tfm-emit="target=cpu:x86-64-v3" | FileCheck %s --check-prefix=LLVM
+// RUN: tfm-opt %s --tfm-emit-kernels="target=cpu:x86-64-v3" | FileCheck %s --check-prefix=LLVM
 
 // Steps that do the same to other bytes run one kernel, copies and fills too;
 // what they do is all that counts.

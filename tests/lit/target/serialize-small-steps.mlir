@@ -1,6 +1,6 @@
 // RUN: tfm-opt %s --sched-serialize-small-steps="target=cpu:x86-64-v4" | FileCheck %s
 // RUN: tfm-opt %s --sched-serialize-small-steps="target=cuda:sm_80" | FileCheck %s --check-prefix=CUDA
-// RUN: tfm-opt %s --tfm-emit="target=cpu:x86-64-v4" | FileCheck %s --check-prefix=KERNELS
+// RUN: tfm-opt %s --tfm-emit-kernels="target=cpu:x86-64-v4" | FileCheck %s --check-prefix=KERNELS
 
 // Small steps are one thread's, behind a large one without a hand-over of their
 // own; a loop stands between them, and one alone stays as it is. Threads of a GPU
