@@ -7,21 +7,15 @@
 
 #include "compiler/driver/Link.h"
 
-#include "runtime/files/atomic_file.h"
-#include "runtime/files/system_call.h"
+#include "compiler/driver/WorkFolder.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
-#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <gnu/libc-version.h>
-#include <list>
 #include <string>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -72,28 +66,6 @@ std::vector<std::string> chooseLld() {
   return {};
 }
 
-/// Removes a file at the end of its scope. llvm::FileRemover looks at the file
-/// first, and leaves it where it cannot.
-class Remover {
-public:
-  explicit Remover(llvm::StringRef path) : path(path.str()) {}
-  ~Remover() {
-    (void)uninterrupted([&] { return unlink(path.c_str()); });
-  }
-  Remover(const Remover &) = delete;
-  Remover &operator=(const Remover &) = delete;
-
-private:
-  std::string path;
-};
-
-llvm::Error noTemporary(std::error_code error) {
-  llvm::SmallString<128> folder;
-  llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, folder);
-  return llvm::createStringError("cannot create a temporary file in " + folder +
-                                 ": " + error.message());
-}
-
 } // namespace
 
 llvm::Expected<std::string> tfm::findRuntime() {
@@ -115,41 +87,17 @@ llvm::Error tfm::link(std::vector<llvm::StringRef> objects,
   llvm::Expected<std::string> linker = findLinker();
   if (!linker)
     return linker.takeError();
-  std::list<Remover> removeObjects;
-  std::vector<std::string> objectPaths;
-  for (llvm::StringRef object : objects) {
-    llvm::SmallString<128> path;
-    int descriptor = -1;
-    if (std::error_code error =
-            llvm::sys::fs::createTemporaryFile("tfm", "o", descriptor, path))
-      return noTemporary(error);
-    removeObjects.emplace_back(path);
-    objectPaths.push_back(path.str().str());
-    llvm::raw_fd_ostream os(descriptor, /*shouldClose=*/true);
-    os << object;
-    os.close();
-    std::error_code error = os.error();
-    os.clear_error(); // else LLVM ends the process
-    // A close that a signal interrupts has closed the file all the same.
-    if (error && error != std::errc::interrupted)
-      return llvm::createStringError("cannot write " + path + ": " +
-                                     error.message());
+  auto folder = WorkFolder::create(output);
+  if (!folder)
+    return folder.takeError();
+  const WorkFolder &work = **folder;
+  std::vector<std::string> arguments = {*linker, "-o", work.file("linked")};
+  for (auto [i, object] : llvm::enumerate(objects)) {
+    std::string name = std::to_string(i) + ".o";
+    if (llvm::Error error = work.write(name, object))
+      return error;
+    arguments.push_back(work.file(name));
   }
-  llvm::SmallString<128> errorPath;
-  if (std::error_code error =
-          llvm::sys::fs::createTemporaryFile("tfm", "txt", errorPath))
-    return noTemporary(error);
-  Remover removeErrors(errorPath);
-
-  // Of this process alone: others may build the same model.
-  std::string target = throughLinks(output.str());
-  std::string partial =
-      (target + "." + llvm::Twine(llvm::sys::Process::getProcessId()) +
-       ".partial")
-          .str();
-  Remover removePartial(partial); // unless it is renamed
-  llvm::SmallVector<std::string> arguments = {*linker, "-o", partial};
-  llvm::append_range(arguments, objectPaths);
   if (shared) {
     arguments.push_back("-shared");
   } else {
@@ -165,24 +113,7 @@ llvm::Error tfm::link(std::vector<llvm::StringRef> objects,
 #ifdef TFM_MODEL_LINK_FLAG
   arguments.push_back(TFM_MODEL_LINK_FLAG);
 #endif
-  llvm::SmallVector<llvm::StringRef> references(arguments.begin(),
-                                                arguments.end());
-  std::optional<llvm::StringRef> redirects[] = {std::nullopt, std::nullopt,
-                                                errorPath.str()};
-  std::string message;
-  int status = llvm::sys::ExecuteAndWait(*linker, references, std::nullopt,
-                                         redirects, 0, 0, &message);
-  if (status != 0) {
-    if (auto text = llvm::MemoryBuffer::getFile(errorPath))
-      message += (*text)->getBuffer().str();
-    // lld maps what it writes: where there is no room the kernel ends it.
-    if (llvm::StringRef(message).contains("Bus error") ||
-        llvm::StringRef(message).contains("No space left on device"))
-      return llvm::createStringError(
-          "the disk is full: free some space or choose another folder");
-    return llvm::createStringError(*linker + " says:\n" + message);
-  }
-  if (std::error_code error = llvm::sys::fs::rename(partial, target))
-    return llvm::createStringError(error.message());
-  return llvm::Error::success();
+  if (llvm::Error error = work.run(arguments))
+    return error;
+  return work.moveToTarget("linked");
 }

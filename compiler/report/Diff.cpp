@@ -23,7 +23,7 @@ namespace {
 /// (empty: the words).
 struct Fact {
   std::string text;
-  std::optional<int64_t> number;
+  std::optional<FlopCount> number;
   std::string json = {};
 };
 /// In the order of the report.
@@ -58,7 +58,7 @@ private:
             const Fact &after) {
     if (before.text == after.text)
       return;
-    std::optional<int64_t> change;
+    std::optional<FlopCount> change;
     if (before.number || after.number)
       change = after.number.value_or(0) - before.number.value_or(0);
     differences.push_back({kind.str(), name, before.text, after.text,
@@ -78,9 +78,9 @@ static Facts hyperparametersOf(const ModelReport &report) {
 
 static Facts totalsOf(const ModelReport &report) {
   Facts facts;
-  auto add = [&](const char *name, std::optional<int64_t> number) {
+  auto add = [&](const char *name, std::optional<FlopCount> number) {
     if (number)
-      facts[name] = {withThousands(*number), number, std::to_string(*number)};
+      facts[name] = {withThousands(*number), number, digitsOf(*number)};
   };
   add("parameters", report.total);
   add("trainable parameters", report.trainable);
@@ -135,7 +135,7 @@ public:
                      return other->text == same.front()->text;
                    });
       Fact &shown = result[pathText(report, isOne ? all : path)];
-      std::optional<int64_t> before = shown.number;
+      std::optional<FlopCount> before = shown.number;
       shown = fact;
       if (before)
         *shown.number += *before;

@@ -24,7 +24,7 @@ struct Difference {
   std::string before, after;
   std::string beforeJson, afterJson;
   /// Change of the number of parameters, FLOPs or bytes, where there is one.
-  std::optional<int64_t> change;
+  std::optional<FlopCount> change;
 };
 
 /// Hyperparameters, totals, modules, tensors, named values, FLOPs and memory

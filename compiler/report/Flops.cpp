@@ -29,19 +29,19 @@ static void visitOps(Region &region, int64_t executions,
 }
 
 void tfm::countFlops(Region &region, int64_t executions,
-                     llvm::StringMap<int64_t> &byKind) {
+                     llvm::StringMap<FlopCount> &byKind) {
   visitOps(region, executions, [&](Operation *op, int64_t times) {
     if (int64_t flops = flopsOf(op))
-      byKind[op->getName().stripDialect()] += times * flops;
+      byKind[op->getName().stripDialect()] += FlopCount(times) * flops;
   });
 }
 
 void tfm::countProducts(Region &region, int64_t executions,
-                        llvm::StringMap<int64_t> &byType) {
+                        llvm::StringMap<FlopCount> &byType) {
   visitOps(region, executions, [&](Operation *op, int64_t times) {
     if (isa<MatmulOp, AttentionOp, AttentionBackwardOp>(op))
       byType[dtypeOf(getElementTypeOrSelf(op->getOperand(0)))] +=
-          times * flopsOf(op);
+          FlopCount(times) * flopsOf(op);
   });
 }
 

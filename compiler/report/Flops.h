@@ -20,16 +20,19 @@ class Type;
 
 namespace tfm {
 
+/// FLOPs, of a whole update of the largest models more than 64 bits hold.
+using FlopCount = __int128;
+
 /// FLOPs of one execution of a region, by the kind of op (`matmul`); what an op
 /// takes, FlopsOpInterface says. The counts are added to `byKind`, each times
 /// `executions`.
 void countFlops(mlir::Region &region, int64_t executions,
-                llvm::StringMap<int64_t> &byKind);
+                llvm::StringMap<FlopCount> &byKind);
 
 /// The same for matrix products and attention alone, by the type of what they
 /// multiply (`bf16`): of attention that of the queries.
 void countProducts(mlir::Region &region, int64_t executions,
-                   llvm::StringMap<int64_t> &byType);
+                   llvm::StringMap<FlopCount> &byType);
 
 /// The name of a type of elements: `f32`.
 std::string dtypeOf(mlir::Type element);

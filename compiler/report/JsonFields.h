@@ -24,11 +24,17 @@ void arrayField(llvm::json::OStream &json, llvm::StringRef name,
   });
 }
 
+/// A number of FLOPs: one that takes more than 64 bits is rounded to an f64.
+inline llvm::json::Value jsonOf(FlopCount number) {
+  auto narrow = static_cast<int64_t>(number);
+  return narrow == number ? llvm::json::Value(narrow)
+                          : llvm::json::Value(static_cast<double>(number));
+}
+
 /// A field that is `null` where nothing is known.
 inline void optionalField(llvm::json::OStream &json, llvm::StringRef name,
-                          std::optional<int64_t> value) {
-  json.attribute(name, value ? llvm::json::Value(*value)
-                             : llvm::json::Value(nullptr));
+                          std::optional<FlopCount> value) {
+  json.attribute(name, value ? jsonOf(*value) : llvm::json::Value(nullptr));
 }
 
 /// How the total changes with each hyperparameter, the largest change first.
@@ -46,13 +52,13 @@ inline void sensitivityField(llvm::json::OStream &json, llvm::StringRef name,
 }
 
 /// `{"f32": 12, "bf16": 3}`, each count for one of `parts`.
-inline void
-typesField(llvm::json::OStream &json, llvm::StringRef name,
-           const std::vector<std::pair<std::string, int64_t>> &byType,
-           int64_t parts = 1) {
+template <typename Count>
+void typesField(llvm::json::OStream &json, llvm::StringRef name,
+                const std::vector<std::pair<std::string, Count>> &byType,
+                int64_t parts = 1) {
   json.attributeObject(name, [&] {
     for (const auto &[type, count] : byType)
-      json.attribute(type, count / parts);
+      json.attribute(type, jsonOf(count / parts));
   });
 }
 

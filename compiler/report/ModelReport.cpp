@@ -592,9 +592,9 @@ void Reader::listConstants() {
 }
 
 /// Puts the counts into `list`, the largest first, and returns their sum.
-static int64_t collect(const llvm::StringMap<int64_t> &counts,
-                       FlopsByKind &list) {
-  int64_t sum = 0;
+static FlopCount collect(const llvm::StringMap<FlopCount> &counts,
+                         FlopsByKind &list) {
+  FlopCount sum = 0;
   for (const auto &entry : counts) {
     list.emplace_back(entry.getKey().str(), entry.getValue());
     sum += entry.getValue();
@@ -613,7 +613,7 @@ llvm::Error Reader::countAllFlops() {
     flops.forwardTokens = 1;
     for (int64_t size : logits.getShape().drop_back(logits.getRank() > 0))
       flops.forwardTokens *= size;
-    llvm::StringMap<int64_t> counts;
+    llvm::StringMap<FlopCount> counts;
     countFlops(forward.getBody(), 1, counts);
     flops.forwardPerToken =
         collect(counts, flops.forward) / flops.forwardTokens;
@@ -622,7 +622,7 @@ llvm::Error Reader::countAllFlops() {
     FailureOr<int64_t> steps = microSteps(module);
     if (failed(steps))
       return llvm::createStringError("the model's recipe cannot be read");
-    llvm::StringMap<int64_t> counts;
+    llvm::StringMap<FlopCount> counts;
     countFlops(train.getBody(), *steps, counts);
     for (ProgramKind kind :
          {ProgramKind::UpdateDecayed, ProgramKind::UpdatePlain})
@@ -637,7 +637,7 @@ llvm::Error tfm::countProducts(ModuleOp module, FlopsReport &flops) {
   flops.forwardProducts.clear();
   flops.trainProducts.clear();
   if (auto forward = findProgram(module, ProgramKind::Forward)) {
-    llvm::StringMap<int64_t> counts;
+    llvm::StringMap<FlopCount> counts;
     countProducts(forward.getBody(), 1, counts);
     collect(counts, flops.forwardProducts);
   }
@@ -645,7 +645,7 @@ llvm::Error tfm::countProducts(ModuleOp module, FlopsReport &flops) {
     FailureOr<int64_t> steps = microSteps(module);
     if (failed(steps))
       return llvm::createStringError("the model's recipe cannot be read");
-    llvm::StringMap<int64_t> counts;
+    llvm::StringMap<FlopCount> counts;
     countProducts(train.getBody(), *steps, counts);
     collect(counts, flops.trainProducts);
   }

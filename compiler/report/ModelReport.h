@@ -12,6 +12,7 @@
 #ifndef TFM_REPORT_MODELREPORT_H
 #define TFM_REPORT_MODELREPORT_H
 
+#include "compiler/report/Flops.h"
 #include "llvm/Support/Error.h"
 
 #include <cstdint>
@@ -125,17 +126,17 @@ struct ConstantReport {
 };
 
 /// FLOPs by kind of op, the most expensive first.
-using FlopsByKind = std::vector<std::pair<std::string, int64_t>>;
+using FlopsByKind = std::vector<std::pair<std::string, FlopCount>>;
 
 struct FlopsReport {
   /// Of `@forward`, averaged over the positions of a full sequence.
-  std::optional<int64_t> forwardPerToken;
+  std::optional<FlopCount> forwardPerToken;
   /// Tokens of one call of `@forward`.
   int64_t forwardTokens = 0;
   FlopsByKind forward;
   /// One optimizer step: `@train` (forward and backward) for every accumulated
   /// micro-batch, and `@update_decayed` and `@update_plain`.
-  std::optional<int64_t> trainStep;
+  std::optional<FlopCount> trainStep;
   FlopsByKind train;
   /// Matrix products and attention of both by the type of what they multiply
   /// (`bf16`), of a whole call of `@forward`.

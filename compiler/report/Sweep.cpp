@@ -104,7 +104,7 @@ static std::string derivativeText(double derivative) {
   return text;
 }
 
-static std::string flopsText(std::optional<int64_t> flops) {
+static std::string flopsText(std::optional<FlopCount> flops) {
   return flops ? withThousands(*flops) : "unknown";
 }
 
@@ -238,10 +238,10 @@ void tfm::writeSweepCsv(llvm::ArrayRef<SweepAxis> axes,
       os << part << ',';
     os << point.report->total << ',' << point.report->bytes << ',';
     if (point.report->flops.forwardPerToken)
-      os << *point.report->flops.forwardPerToken;
+      os << digitsOf(*point.report->flops.forwardPerToken);
     os << ',';
     if (point.report->flops.trainStep)
-      os << *point.report->flops.trainStep;
+      os << digitsOf(*point.report->flops.trainStep);
     os << '\n';
   }
 }

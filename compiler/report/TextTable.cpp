@@ -17,8 +17,17 @@
 
 using namespace tfm;
 
-std::string tfm::withThousands(int64_t number) {
-  std::string digits = std::to_string(number);
+std::string tfm::digitsOf(FlopCount number) {
+  std::string digits;
+  for (FlopCount rest = number; digits.empty() || rest != 0; rest /= 10)
+    digits.insert(
+        digits.begin(),
+        static_cast<char>('0' + std::abs(static_cast<int>(rest % 10))));
+  return (number < 0 ? "-" : "") + digits;
+}
+
+std::string tfm::withThousands(FlopCount number) {
+  std::string digits = digitsOf(number);
   size_t first = digits[0] == '-' ? 1 : 0;
   for (size_t i = digits.size(); i > first + 3;) {
     i -= 3;
@@ -45,9 +54,10 @@ std::string tfm::withByteUnit(int64_t bytes) {
                 {"bytes", "KiB", "MiB", "GiB", "TiB"});
 }
 
-std::string tfm::withFlopUnit(int64_t flops) {
-  return scaled(static_cast<double>(flops), 1000,
-                {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"});
+std::string tfm::withFlopUnit(FlopCount flops) {
+  return scaled(
+      static_cast<double>(flops), 1000,
+      {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP"});
 }
 
 /// The shortest text that reads back as the same number.

@@ -130,10 +130,10 @@ void HtmlWriter::writeFlops() {
   const FlopsReport &flops = report.flops;
   json.attributeObject("flops", [&] {
     if (flops.forwardPerToken)
-      json.attribute("perToken", *flops.forwardPerToken);
+      json.attribute("perToken", jsonOf(*flops.forwardPerToken));
     json.attribute("tokens", flops.forwardTokens);
     if (flops.trainStep)
-      json.attribute("trainStep", *flops.trainStep);
+      json.attribute("trainStep", jsonOf(*flops.trainStep));
     writeKinds("forward", flops.forward, flops.forwardTokens);
     writeKinds("train", flops.train, /*parts=*/1);
     productsField(json, flops);

@@ -14,7 +14,7 @@
 
 using namespace tfm;
 
-static std::string percent(int64_t part, int64_t whole) {
+static std::string percent(FlopCount part, FlopCount whole) {
   if (whole == 0)
     return "";
   std::string text;
@@ -105,11 +105,11 @@ static void writeShapes(const ModelReport &report, llvm::raw_ostream &os) {
 /// Each kind's count for one of `parts`, which all counts are of together.
 static void writeKinds(const FlopsByKind &kinds, int64_t parts,
                        llvm::raw_ostream &os) {
-  int64_t all = 0;
+  FlopCount all = 0;
   for (const auto &[kind, count] : kinds)
     all += count;
   TextTable table({false, true, true});
-  int64_t rest = 0;
+  FlopCount rest = 0;
   for (const auto &[kind, count] : kinds) {
     if (count * 1000 < all)
       rest += count;
@@ -124,7 +124,7 @@ static void writeKinds(const FlopsByKind &kinds, int64_t parts,
 /// What products multiply, each count for one of `parts`.
 static void addProducts(TextTable &table, llvm::StringRef what,
                         const FlopsByKind &byType, int64_t parts) {
-  int64_t all = 0;
+  FlopCount all = 0;
   for (const auto &[type, count] : byType)
     all += count;
   for (const auto &[type, count] : byType)

@@ -52,12 +52,14 @@ llvm::Error writeBench(llvm::StringRef run, llvm::raw_ostream &os);
 std::string memberName(const ModelReport &report, const ModuleReport &member);
 /// A path for people: `h.[5, 11].mlp` for `h.6*+5.mlp`.
 std::string pathText(const ModelReport &report, llvm::StringRef path);
+/// `124439808`.
+std::string digitsOf(FlopCount number);
 /// `124,439,808`.
-std::string withThousands(int64_t number);
+std::string withThousands(FlopCount number);
 /// `474.7 MiB`; exact bytes below 1 KiB.
 std::string withByteUnit(int64_t bytes);
 /// `1.23 TFLOP`; exact below 1000.
-std::string withFlopUnit(int64_t flops);
+std::string withFlopUnit(FlopCount flops);
 /// `0.1`, `768`, `true`, `"gelu"`: a hyperparameter's value as in a model file.
 std::string valueText(const Hyperparameter &parameter);
 /// The same as JSON: words stand in quotes.

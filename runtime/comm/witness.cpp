@@ -7,8 +7,13 @@
 
 #include "runtime/comm/witness.h"
 
+#include "runtime/files/temporaries.h"
+
+#include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <fcntl.h>
 #include <spawn.h>
 #include <string_view>
@@ -65,8 +70,19 @@ void dismissWitness(bool endsAll) {
     toWitness = -1;
 }
 
+Came noteSignal(int signal) {
+  static std::atomic<int64_t> first[NSIG]; // in milliseconds, 0: not yet
+  timespec time = {};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  int64_t now = time.tv_sec * 1000 + time.tv_nsec / 1'000'000 + 1, none = 0;
+  if (first[signal].compare_exchange_strong(none, now))
+    return Came::First;
+  return now - none < 500 ? Came::JustNow : Came::Before;
+}
+
 extern "C" void endBySignal(int signal) {
   dismissWitness(/*endsAll=*/true);
+  removeTemporaries();
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }

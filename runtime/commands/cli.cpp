@@ -16,6 +16,7 @@
 #include "runtime/device/variant.h"
 #include "runtime/error.h"
 #include "runtime/files/run_folder.h"
+#include "runtime/files/temporaries.h"
 #include "runtime/progress.h"
 #include "runtime/recipe.h"
 #include "runtime/tokenizer/utf8.h"
@@ -40,21 +41,22 @@ namespace {
 /// Set by Ctrl-C; a signal handler can reach nothing but a global.
 std::atomic<bool> interrupted{false};
 
-extern "C" void onQuietInterrupt(int signal) {
-  // The second Ctrl-C ends the program at once. That a terminal is gone is said
-  // twice, by the shell and by the system.
-  if (signal != SIGHUP)
-    std::signal(signal, endBySignal);
-  interrupted.store(true);
-}
-
 /// A step may take a while; who waits should know.
 void answerInterrupt(int signal, std::string_view note) {
-  onQuietInterrupt(signal);
+  // The second Ctrl-C ends the program at once. That a terminal is gone is said
+  // twice, by the shell and by the system.
+  Came came = noteSignal(signal);
+  if (came == Came::Before && signal != SIGHUP)
+    endBySignal(signal);
+  if (came != Came::First)
+    return;
+  interrupted.store(true);
   int before = errno;
   (void)!write(STDERR_FILENO, note.data(), note.size());
   errno = before;
 }
+
+extern "C" void onQuietInterrupt(int signal) { answerInterrupt(signal, ""); }
 
 extern "C" void onInterrupt(int signal) {
   answerInterrupt(signal, "\ninterrupted: a checkpoint is saved after this "
@@ -88,7 +90,9 @@ void handleSignalsOfTraining(bool speaks, bool many) {
 void occupyStandardStreams() {
   for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) < 0)
-      (void)open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+      // Some have no such device, but all have a root, which fails as well.
+      if (open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+        (void)!open("/", O_RDONLY | O_DIRECTORY);
 }
 
 /// Steps, tokens and texts are counted in 32 bits by the random numbers.
@@ -558,6 +562,7 @@ int runCommand(const tfm_model &model, int argc, char **argv,
                std::unique_ptr<Processes> &processes) {
   const char *program = argc > 0 ? argv[0] : "model";
   occupyStandardStreams();
+  removeTemporariesOnSignals();
   CLI::App app(std::string(model.name) + ", a compiled transformer");
   Commands commands;
   declare(app, commands);

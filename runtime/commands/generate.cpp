@@ -50,7 +50,8 @@ extern "C" void onStopText(int) { stopText.store(true); }
 
 /// The second Ctrl-C ends the program at once.
 extern "C" void onStopAllTexts(int signal) {
-  std::signal(signal, endBySignal);
+  if (noteSignal(signal) == Came::Before)
+    endBySignal(signal);
   stopText.store(true);
 }
 
@@ -225,7 +226,8 @@ GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
 std::string promptOf(const GenerateCommand &command) {
   if (command.promptFile.empty())
     return command.prompt;
-  return readFile(command.promptFile == "-" ? "/dev/stdin" : command.promptFile,
+  return readFile(command.promptFile == "-" ? std::string(standardInput)
+                                            : command.promptFile,
                   "the prompt");
 }
 
@@ -247,7 +249,8 @@ std::vector<Prompt> promptsFor(const GenerateCommand &command) {
   if (file.empty())
     return {{read([&] { return promptOf(command); }), "", ""}};
   std::string text = read([&] {
-    return readFile(file == "-" ? "/dev/stdin" : file, "the prompts");
+    return readFile(file == "-" ? std::string(standardInput) : file,
+                    "the prompts");
   });
   std::vector<Prompt> prompts =
       promptsOf(text, file == "-" ? "standard input" : file);

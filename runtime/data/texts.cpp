@@ -194,7 +194,7 @@ void readFiles(const DataSpec &data, std::vector<Example> &examples) {
 std::string locateFile(const std::string &name, const std::string &directory,
                        const char *purpose, const char *option) {
   if (name == "-")
-    return "/dev/stdin";
+    return std::string(standardInput);
   if (fileExists(name))
     return name;
   bool hasOther = !directory.empty() && !name.starts_with('/');

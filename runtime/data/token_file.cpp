@@ -62,7 +62,7 @@ std::string_view entryOf(std::string_view header, std::string_view key) {
 
 TokenFile::TokenFile(std::string name, int64_t vocabulary)
     : path(std::move(name)), vocabulary(vocabulary) {
-  if (isRegularFile(path))
+  if (path != standardInput && isRegularFile(path))
     file.emplace(path, "the data file");
   else
     kept = readFile(path, "the data file");

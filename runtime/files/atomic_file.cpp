@@ -105,6 +105,8 @@ AtomicFile::AtomicFile(std::string finalPath, const std::string &suffix)
         uninterrupted([&] { return open(path.c_str(), O_WRONLY | O_CLOEXEC); });
   } else if (suffix.empty()) {
     file = createUnique(target, temporary);
+    if (file >= 0)
+      goes.emplace(temporary);
   } else {
     temporary = target + suffix;
     unlink(temporary.c_str()); // what a kill has left, or somebody planted
@@ -173,6 +175,7 @@ void AtomicFile::commit() {
   kept = false;
   renameFile(temporary, target);
   kept = true;
+  goes.reset();
   syncFolder(folderOf(target));
 }
 
@@ -211,8 +214,13 @@ void makeFolder(const std::string &path) {
 
 std::string readFile(const std::string &path, std::string_view purpose,
                      uint64_t most) {
-  int file =
-      uninterrupted([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+  // What there is to read is what this process was given, from where it is: to
+  // open it again would begin anew, and a socket cannot be.
+  int file = path == standardInput
+                 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                 : uninterrupted([&] {
+                     return open(path.c_str(), O_RDONLY | O_CLOEXEC);
+                   });
   auto failWith = [&](const std::string &why) {
     if (file >= 0)
       close(file);

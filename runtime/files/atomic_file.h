@@ -8,6 +8,8 @@
 #ifndef TFM_RUNTIME_FILES_ATOMIC_FILE_H
 #define TFM_RUNTIME_FILES_ATOMIC_FILE_H
 
+#include "runtime/files/temporaries.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,7 +21,8 @@ namespace tfm {
 
 /// Writes a file under a temporary name beside its final one. Nothing is seen
 /// under the final name until `commit`, which syncs and renames; a writer that
-/// is destroyed before that removes what it wrote. A file that is replaced
+/// is destroyed before that removes what it wrote, as a signal does that ends
+/// the program (`removeTemporariesOnSignals`). A file that is replaced
 /// keeps its permissions, and must be one that may be written. What is there
 /// and no regular file (a terminal, a pipe, /dev/null) is written to as it is,
 /// and never replaced. Throws InputError that names the file when the disk is
@@ -52,6 +55,8 @@ private:
   std::string path;   ///< as it was named
   std::string target; ///< where links lead
   std::string temporary;
+  /// Where that name is one that no other file has.
+  std::optional<Temporary> goes;
   std::optional<mode_t> permissions; ///< of the file that is replaced
   bool isDevice = false;
   int file = -1;
@@ -80,6 +85,9 @@ std::string writeFailure(int error);
 
 /// Makes a folder and its parents; throws InputError.
 void makeFolder(const std::string &path);
+
+/// What files are called that are read from standard input.
+inline constexpr std::string_view standardInput = "/dev/stdin";
 
 /// The whole content of a file; throws InputError naming `purpose` ("the
 /// tokenizer") and the file, also where there is not the memory for it. Of what

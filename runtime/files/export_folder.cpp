@@ -12,6 +12,7 @@
 #include "runtime/files/hf_config.h"
 #include "runtime/files/hub.h"
 #include "runtime/files/run_folder.h"
+#include "runtime/files/temporaries.h"
 #include "runtime/files/weights.h"
 #include "runtime/model.h"
 #include "runtime/progress.h"
@@ -37,21 +38,11 @@ constexpr const char *companions[] = {
     "added_tokens.json", "chat_template.jinja",   "vocab.txt",
     "spiece.model",      "generation_config.json"};
 
-/// The folder that a run began with, as its checkpoint says; empty where it
-/// says none.
-std::string initOf(const std::string &weights) {
-  const std::string state = weights + "/state.json";
-  if (!isFolder(weights) || !fileExists(state))
-    return "";
-  return parseState(readRegularFile(state, "the checkpoint's state"), state)
-      .init;
-}
-
 /// The published folder that a model is like; empty where there is none.
 std::string sourceOf(const std::string &weights) {
   if (isFolder(weights) && fileExists(weights + configName))
     return weights;
-  std::string init = initOf(weights);
+  std::string init = beganWith(weights);
   return !init.empty() && fileExists(init + configName) ? init : "";
 }
 
@@ -74,7 +65,7 @@ std::string configOf(const std::string &source, const std::string &weights,
   const tfm_model &descriptor = model.descriptor();
   std::string text = source.empty() ? writeConfig(descriptor)
                                     : adaptConfig(source, descriptor);
-  const std::string init = source.empty() ? initOf(weights) : "";
+  const std::string init = source.empty() ? beganWith(weights) : "";
   if (text.empty())
     throw InputError(
         std::string("what config.json is to say of ") + descriptor.name +
@@ -163,13 +154,19 @@ void exportFolder(const Model &model, const std::string &weights,
   std::vector<FloatTensor> tensors = parameterTensors(model);
   if (!source.empty()) {
     std::vector<FloatTensor> named;
-    std::vector<std::vector<std::string>> names =
-        storedNames(model, WeightFiles(source));
-    for (size_t i = 0; i < tensors.size(); ++i)
+    WeightFiles published(source);
+    std::vector<std::vector<std::string>> names = storedNames(model, published);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (!published.tensors().contains(names[i].front()))
+        throw InputError("the model has " + tensors[i].name + ", and " +
+                         source +
+                         " has not: its config.json tells of a model without "
+                         "it. Export to a .safetensors file");
       for (const std::string &name : names[i]) {
         named.push_back(tensors[i]);
         named.back().name = name;
       }
+    }
     tensors = std::move(named);
   }
   makeFolder(out);
@@ -181,6 +178,7 @@ void exportFolder(const Model &model, const std::string &weights,
                    {{"format", "pt"}}, type);
   for (AtomicFile &file : files)
     file.sync();
+  SignalsWait wait; // all of them or none
   for (AtomicFile &file : files)
     file.commit();
 }

@@ -381,6 +381,16 @@ void requireNoFileOf(const std::string &folder, const std::string &path) {
                      " is going to write: write to another file");
 }
 
+std::string beganWith(const std::string &folder) {
+  std::string run = runAround(folder);
+  for (const std::string &place : {folder, run})
+    if (std::string state = place + "/state.json";
+        !place.empty() && fileExists(state))
+      return parseState(readRegularFile(state, "the checkpoint's state"), state)
+          .init;
+  return "";
+}
+
 void requireNoRunFile(const std::string &path) {
   fs::path file(path);
   std::error_code none;

@@ -120,6 +120,10 @@ std::string runAround(const std::string &path);
 /// none.
 std::string runOfOlder(const std::string &path);
 
+/// The folder that a run began with (`--init`), as its checkpoint in `folder`
+/// says, or of `best/` that of the run around it; empty where none does.
+std::string beganWith(const std::string &folder);
+
 /// Throws InputError where a run in `folder` would write over `path`.
 void requireNoFileOf(const std::string &folder, const std::string &path);
 

@@ -129,6 +129,11 @@ NamePrefix::modelName(const std::string &stored,
       if (modelNames.count(renamed))
         return renamed;
     }
+  // A layer that `LoRA` corrects is its `base`.
+  if (size_t dot = own.rfind('.'); dot != std::string::npos)
+    if (std::string corrected = own.substr(0, dot) + ".base" + own.substr(dot);
+        modelNames.count(corrected))
+      return corrected;
   return own;
 }
 
@@ -261,7 +266,14 @@ private:
     for (const std::string &name : names)
       if (auto place = byName.find(name); place != byName.end())
         found.push_back(place->second);
-    if (found.empty() && unmatched)
+    bool isRandom = parameter.init == TFM_INIT_NORMAL ||
+                    parameter.init == TFM_INIT_UNIFORM ||
+                    parameter.init == TFM_INIT_TRUNCATED_NORMAL;
+    if (found.empty() && unmatched && !parameter.trainable && isRandom)
+      problems.push_back(std::string(parameter.name) +
+                         " is missing, and as it is not trained it would stay "
+                         "random");
+    else if (found.empty() && unmatched)
       unmatched->fresh.emplace_back(parameter.name);
     else if (found.empty())
       problems.push_back(std::string(parameter.name) + " is missing");

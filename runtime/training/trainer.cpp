@@ -139,12 +139,11 @@ void Trainer::beginWith(const std::string &path) {
   if (!isFolder(path))
     return;
   // Of a run the folder that it began with.
-  position.init = std::filesystem::absolute(path).lexically_normal().string();
-  const std::string state = path + "/state.json";
-  if (!fileExists(path + "/config.json") && fileExists(state))
-    position.init =
-        parseState(readRegularFile(state, "the checkpoint's state"), state)
-            .init;
+  bool isOfRun = fileExists(path + "/state.json") || !runAround(path).empty();
+  position.init =
+      isOfRun && !fileExists(path + "/config.json")
+          ? beganWith(path)
+          : std::filesystem::absolute(path).lexically_normal().string();
 }
 
 void Trainer::call(const tfm_function &function) {
@@ -555,7 +554,7 @@ void Trainer::sample() {
   progress->exclude(now() - began);
 }
 
-void Trainer::save() {
+void Trainer::save(bool goesOn) {
   double began = now();
   if (shared)
     shared->gatherState();
@@ -568,18 +567,34 @@ void Trainer::save() {
     throw InputError(divergence(
         fmt::format("{} has values that are not finite after step {}", bad,
                     position.step)));
-  saveCheckpoint(*folder, model, position, [&](RunState &state) {
-    // The line is part of what the checkpoint counts of the log: after a kill
-    // it would otherwise be missing for good.
-    log.line(fmt::format("{{\"step\":{},\"checkpoint_seconds\":{:.4f}}}",
-                         position.step, now() - began));
-    LogMark mark = log.sync();
-    if (options.log.empty()) { // else the run's own stays as it is
-      state.logBytes = mark.bytes;
-      state.logChecksum = mark.checksum;
-    }
-  });
-  savedAt = position.step;
+  try {
+    if (lastSaveFailed)
+      folder->recover();
+    saveCheckpoint(*folder, model, position, [&](RunState &state) {
+      // The line is part of what the checkpoint counts of the log: after a kill
+      // it would otherwise be missing for good.
+      log.line(fmt::format("{{\"step\":{},\"checkpoint_seconds\":{:.4f}}}",
+                           position.step, now() - began));
+      LogMark mark = log.sync();
+      if (options.log.empty()) { // else the run's own stays as it is
+        state.logBytes = mark.bytes;
+        state.logChecksum = mark.checksum;
+      }
+    });
+    savedAt = position.step;
+    lastSaveFailed = false;
+  } catch (const DeviceError &) {
+    throw;
+  } catch (const InputError &error) {
+    // A disk that is full for a while must not cost the training, either.
+    if (!goesOn)
+      throw InputError(error.what() + whatIsLeft());
+    lastSaveFailed = true;
+    progress->clear();
+    say(fmt::format("warning: {}; training goes on, and the next checkpoint is "
+                    "another try\n",
+                    printable(error.what())));
+  }
   if (shared)
     shared->dropStateOfOthers();
   progress->exclude(now() - began);
@@ -790,7 +805,7 @@ void Trainer::trainOn(TrainResult &result) {
     // The last checkpoint counts all of the log: what came behind it would be
     // lost by a kill.
     if (saves)
-      save();
+      save(/*goesOn=*/!isLast);
   }
   if (profile)
     endProfile(); // of fewer steps
@@ -800,7 +815,7 @@ void Trainer::trainOn(TrainResult &result) {
   result.hiddenSeconds = hiddenSeconds;
   progress->finish();
   if (savedAt != position.step)
-    save();
+    save(/*goesOn=*/false);
   result.steps = position.step;
   result.firstStep = first;
   if (position.step < position.steps && !result.stoppedEarly)

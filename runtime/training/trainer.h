@@ -162,7 +162,9 @@ private:
   bool validate(TrainResult &result);
   void keepBest(double loss);
   void sample();
-  void save();
+  /// Writes a checkpoint. Where that fails and training `goesOn` a warning says
+  /// so; else throws InputError.
+  void save(bool goesOn);
 
   Model &model;
   const Recipe &recipe;
@@ -191,6 +193,7 @@ private:
   std::optional<int64_t> savedAt;
   /// The loss of the weights in `best/`.
   std::optional<double> lowestLoss;
+  bool lastSaveFailed = false;
   std::string bestFailure; ///< why `best/` could not be written
   std::optional<DataOrder> order;
   std::optional<Evaluator> evaluator;

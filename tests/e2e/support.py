@@ -33,10 +33,11 @@ MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIR
 
 
 def run(*command, stdin="", cwd=None, timeout=300, environment=None):
-    """Runs a program to its end; returns what `subprocess.run` does, as text."""
-    return subprocess.run([str(part) for part in command], input=stdin, cwd=cwd, text=True,
+    """Runs a program to its end; returns what `subprocess.run` does, as text. Its standard input is a text, or a file."""
+    source = {"input": stdin} if isinstance(stdin, str) else {"stdin": stdin}
+    return subprocess.run([str(part) for part in command], cwd=cwd, text=True,
                           capture_output=True, timeout=timeout, check=False,
-                          env=dict(os.environ, NO_COLOR="1", **(environment or {})))
+                          env=dict(os.environ, NO_COLOR="1", **(environment or {})), **source)
 
 
 def tfmc(*arguments, **options):

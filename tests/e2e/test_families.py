@@ -827,5 +827,77 @@ class Folders(unittest.TestCase):
             self.refused(words, options=["--families", own])
 
 
+class Lora(InFolder):
+    """A correction beside layers of a published model, which are not trained."""
+
+    SOURCE = FIXTURES / "llama_tiny"
+
+    def test_begins_with_the_published_layers(self):
+        text = tfmc("import", self.SOURCE).stdout
+        layer = "q_proj = Linear(width, heads * head_width, bias = bias)"
+        self.assertIn(layer, text)
+        frozen = """
+module FrozenLinear(inputs, outputs) {
+  param weight: [outputs, inputs] = normal(0.02), trainable = false
+  forward(x: [.., inputs]) -> [.., outputs] { return x @ weight.T }
+}
+data tokens("ids.bin", validation = 0.2)
+train { batch = 2, sequence = 8, steps = 2, optimizer = adam(lr = 1e-2), validate = every(1) }
+"""
+
+        def write(corrected):
+            pathlib.Path(self.path("lora.tfm")).write_text(text.replace(layer, f"q_proj = {corrected}") + frozen)
+
+        write("LoRA(LoRA(FrozenLinear(width, heads * head_width)), rank = 2)")
+        pathlib.Path(self.path("ids.bin")).write_bytes(array.array("H", [i * i % 101 for i in range(300)]).tobytes())
+        made = tfmc("build", "lora.tfm", "-o", "lora", cwd=self.folder)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        inner = "model.layers.0.self_attn.q_proj.base"
+        wrong = run("./lora", "train", "--init", self.SOURCE, "--partial", "--out", "wrong", cwd=self.folder)
+        self.assertEqual(wrong.returncode, 1)
+        self.assertIn(f"{inner}.base.weight is missing, and as it is not trained it would stay random", wrong.stderr)
+
+        write("LoRA(FrozenLinear(width, heads * head_width), rank = 2)")
+        made = tfmc("build", "lora.tfm", "-o", "lora", cwd=self.folder)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        trained = run("./lora", "train", "--init", self.SOURCE, "--partial", "--out", "run", cwd=self.folder)
+        self.assertEqual(trained.returncode, 0, trained.stderr)
+        exported = run("./lora", "export", "--weights", "run", "-o", "all.safetensors", cwd=self.folder)
+        self.assertEqual(exported.returncode, 0, exported.stderr)
+        ours = tensors(self.path("all.safetensors"))
+        theirs = tensors(self.SOURCE / "model.safetensors")
+        self.assertEqual(ours[f"{inner}.weight"], theirs["model.layers.0.self_attn.q_proj.weight"])
+        self.assertNotEqual(ours["lm_head.weight"], theirs["lm_head.weight"])
+        against = tfmc("report", "lora.tfm", "--against", self.SOURCE, cwd=self.folder).stdout
+        self.assertIn("lora_a", against)
+        self.assertNotIn(f"{inner}.weight", against)
+        # What the folder does not tell of is not written beside its configuration.
+        refused = run("./lora", "export", "--weights", "run", "-o", "folder/", cwd=self.folder)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("the model has model.layers.0.self_attn.q_proj.lora_a, and ", refused.stderr)
+
+    def test_the_best_weights_are_of_the_same_origin(self):
+        text = tfmc("import", self.SOURCE).stdout
+        pathlib.Path(self.path("llama.tfm")).write_text(text + """
+data tokens("few.bin", validation = 0.2)
+train { batch = 2, sequence = 8, steps = 2, optimizer = adam(lr = 1e-2), validate = every(1) }
+""")
+        pathlib.Path(self.path("few.bin")).write_bytes(array.array("H", [i * i % 101 for i in range(300)]).tobytes())
+        made = tfmc("build", "llama.tfm", "-o", "llama", cwd=self.folder)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        trained = run("./llama", "train", "--init", self.SOURCE, "--out", "first", cwd=self.folder)
+        self.assertEqual(trained.returncode, 0, trained.stderr)
+        further = run("./llama", "train", "--init", "first/best", "--out", "second", cwd=self.folder)
+        self.assertEqual(further.returncode, 0, further.stderr)
+        written = {}
+        for weights in ("first", "first/best", "second", "second/best"):
+            out = f"of-{weights.replace('/', '-')}/"
+            exported = run("./llama", "export", "--weights", weights, "-o", out, cwd=self.folder)
+            self.assertEqual((exported.returncode, exported.stderr), (0, ""))
+            written[weights] = [sorted(os.listdir(self.path(out))), pathlib.Path(self.path(out, "config.json")).read_text()]
+        self.assertEqual(len({str(files) for files in written.values()}), 1, written)
+        self.assertIn("generation_config.json", written["first"][0])
+
+
 if __name__ == "__main__":
     main()

@@ -10,6 +10,7 @@ import random
 import re
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -433,6 +434,24 @@ class ManyTexts(Folder):
         for prompt, text in zip(self.prompts, texts, strict=True):
             self.assertTrue(text.startswith(prompt + " "), text)
         self.assertEqual(run(self.one, *options, cwd=self.folder).stdout, result.stdout)
+
+    def test_standard_input_is_read_from_where_it_is(self):
+        options = [self.one, "generate", "--weights", self.source, "--greedy", "--tokens", "2", "--prompts", "-"]
+        (self.folder / "two.txt").write_text("5\n7 8\n")
+        with open(self.folder / "two.txt", "rb", buffering=0) as file:
+            self.assertEqual(file.readline(), b"5\n") # by somebody else
+            left = run(*options, stdin=file)
+        self.assertEqual(left.returncode, 0, left.stderr)
+        self.assertTrue(left.stdout.startswith("7 8 "), left.stdout)
+        # A socket has no name to be opened by.
+        own, its = socket.socketpair()
+        own.sendall(b"7 8\n")
+        own.close()
+        with its:
+            self.assertEqual(run(*options, stdin=its).stdout, left.stdout)
+        closed = run("/bin/sh", "-c", 'exec "$0" "$@" <&-', *options)
+        self.assertEqual(closed.returncode, INPUT_ERROR)
+        self.assertIn("cannot read the prompts /dev/stdin: Bad file descriptor", closed.stderr)
 
     def test_ctrl_c_ends_the_texts_and_counts_the_whole(self):
         prompts = ["5", "101"] + self.prompts

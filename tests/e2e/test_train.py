@@ -261,19 +261,22 @@ class WholeRun:
         self.assertEqual(resumed.returncode, 0, resumed.stderr)
         self.assertEqual(self.weights("interrupted"), self.weights("whole"))
 
-    def test_the_end_of_the_terminal_is_said_twice(self):
-        folder = self.path("hung-up")
-        process = subprocess.Popen([self.model, "train", "--steps", "1000000", "--out", folder],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                   # Whoever runs the tests may do so under nohup.
-                                   preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
-        self.addCleanup(process.kill)
-        while not (folder / "log.jsonl").exists():
-            time.sleep(0.01)
-        process.send_signal(signal.SIGHUP)
-        process.send_signal(signal.SIGHUP)
-        self.assertEqual(process.wait(timeout=60), 130)
-        self.assertTrue((folder / "state.json").exists())
+    def test_what_is_said_twice_is_meant_once(self):
+        # The end of a terminal by the shell and the system, others by launchers and `timeout`.
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number):
+                folder = self.path(f"ended-by-{number}")
+                process = subprocess.Popen([self.model, "train", "--steps", "1000000", "--out", folder],
+                                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                           # Whoever runs the tests may do so under nohup.
+                                           preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
+                self.addCleanup(process.kill)
+                while not (folder / "log.jsonl").exists():
+                    time.sleep(0.01)
+                process.send_signal(number)
+                process.send_signal(number)
+                self.assertEqual(process.wait(timeout=60), 130)
+                self.assertTrue((folder / "state.json").exists())
 
     def test_what_a_run_keeps_is_said(self):
         folder = self.path("kept")

@@ -16,6 +16,9 @@ using namespace tfm::ast;
 using llvm::StringRef;
 using llvm::Twine;
 
+/// Kernels add it to positions, in 32 bits.
+static constexpr int64_t mostWindow = int64_t{1} << 30;
+
 SymbolicValue BuiltinCall::split() {
   auto x = tensor("x");
   if (!x)
@@ -403,17 +406,24 @@ SymbolicValue BuiltinCall::attention() {
     return SymbolicValue();
   options.scale = *scale;
   if (given("window")) {
-    if (*window < 1) {
-      reporter.error(412, arg("window")->range,
-                     "`window` is at least 1, not " +
-                         arg("window")->value.show());
+    if (*window < 1 || *window > mostWindow) {
+      Diagnostic &d = reporter.error(
+          412, arg("window")->range,
+          (*window < 1 ? Twine("`window` is at least 1")
+                       : "`window` is at most " + Twine(mostWindow)) +
+              ", not " + arg("window")->value.show());
+      if (*window > mostWindow)
+        d.help("without it all positions are seen");
       return SymbolicValue();
     }
     options.window = window;
   }
   if (given("softcap")) {
-    if (*softcap <= 0) {
-      reporter.error(412, arg("softcap")->range, "`softcap` is positive");
+    // It and its reciprocal multiply scores, in f32.
+    if (*softcap <= 0 || *softcap < 1e-30 || *softcap > 1e30) {
+      reporter.error(412, arg("softcap")->range,
+                     *softcap <= 0 ? "`softcap` is positive"
+                                   : "`softcap` is between 1e-30 and 1e30");
       return SymbolicValue();
     }
     options.softcap = softcap;

@@ -94,7 +94,7 @@ struct Elaborator::Parts {
   TableLookups lookups{sources,  diags,     emitter,    compilation, tree,
                        reporter, callStack, callerDims, recipe};
   DataFit dataFit{compilation, reporter, callerDims, recipe};
-  TreeDeclarer declarer{sources, emitter, budget, tensors};
+  TreeDeclarer declarer{sources, reporter, emitter, budget, tensors};
   Functions functions{
       diags,     options,    emitter,  compilation, tree,     reporter,
       callStack, dimensions, tensors,  callerDims,  builtins, methodCalls,

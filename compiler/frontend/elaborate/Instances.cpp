@@ -19,10 +19,10 @@ using namespace tfm::ast;
 using llvm::StringRef;
 using llvm::Twine;
 
-/// Modules nested deeper than this contain themselves.
+/// Modules nested deeper than this most often contain themselves.
 static constexpr unsigned maxInstanceDepth = 64;
 
-void Instances::reportEndless() {
+void Instances::reportEndless(Range range) {
   // The innermost module that stands among those around it, too; and the first
   // two of its instances, of which the one contains the other.
   auto isSame = [&](const Call &a, const Call &b) {
@@ -35,8 +35,15 @@ void Instances::reportEndless() {
         for (first = i, second = i + 1;
              !isSame(callStack[first], callStack[second]);)
           ++second;
-  if (!second)
+  if (!second) {
+    reporter
+        .error(512, range,
+               "modules are nested more than " + Twine(maxInstanceDepth) +
+                   " deep here")
+        .help("members of one module stand beside each other, and `repeat` "
+              "makes many of one kind");
     return;
+  }
   // The cycle may have begun further out with another of its modules.
   while (first > 0 && isSame(callStack[first - 1], callStack[second - 1])) {
     --first;
@@ -63,7 +70,7 @@ SymbolicValue Instances::instantiate(const ast::Module &decl, const Unit *unit,
   llvm::scope_exit restore([&] { --depth; });
   if (++depth > maxInstanceDepth && !budget.isStopped()) {
     budget.stop();
-    reportEndless();
+    reportEndless(range);
   }
   if (budget.isStopped() || !budget.spend(64, range))
     return SymbolicValue();

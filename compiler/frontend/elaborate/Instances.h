@@ -47,7 +47,7 @@ public:
 
 private:
   /// Reports the modules of the call stack that contain themselves.
-  void reportEndless();
+  void reportEndless(Range range);
   void elaborateBody(Node &node, std::vector<CallArg> &ties);
   void elaborateMember(Node &node, const ast::Member &member, Scope &scope,
                        std::vector<CallArg> &ties);

@@ -164,8 +164,17 @@ SymbolicValue MethodCalls::callMethod(Node *node, const Method &method,
                return other.what == call.what && other.node == call.node;
              }) > 1;
     };
-    while (all.size() > 1 && !isWithinItself(all.back()))
+    while (!all.empty() && !isWithinItself(all.back()))
       all.pop_back();
+    if (all.empty()) {
+      reporter
+          .error(512, range,
+                 "calls are nested more than " + Twine(maxCallDepth) +
+                     " deep here")
+          .help("what calls one another in a long chain is written in a row, "
+                "or as a `repeat`");
+      return SymbolicValue();
+    }
     Call endless = all.back();
     all.pop_back();
     std::swap(all, callStack);

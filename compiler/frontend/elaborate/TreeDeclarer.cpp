@@ -35,6 +35,24 @@ static size_t countNames(const Param &param) {
   return names;
 }
 
+/// More parameters are a mistake: their bytes, with gradients and an
+/// optimizer's state, can still be counted in 64 bits.
+static constexpr double maxParameters = 1e17;
+
+void TreeDeclarer::count(const Param &param) {
+  double own = 1;
+  for (const Dim &dim : param.dims)
+    own *= static_cast<double>(dim.value());
+  for (const Node *repeat : param.owner->repeats())
+    own *= static_cast<double>(repeat->count.value());
+  if (elements <= maxParameters && elements + own > maxParameters)
+    reporter.error(218, param.owner->range,
+                   "with `" + param.owner->readablePath() + "." + param.name +
+                       "` the model has more than 1e17 parameters, which is "
+                       "too many");
+  elements += own;
+}
+
 void TreeDeclarer::declare(const Node &node) {
   auto isOwn = [&](const SymbolicValue &value) {
     return value.is(SymbolicValue::NodeRef) && value.node()->parent == &node;
@@ -65,6 +83,7 @@ void TreeDeclarer::declare(const Node &node) {
       if (!budget.spend(countNames(*value.param()), value.param()->range))
         return;
       tensors.locate(value.param()->range);
+      count(*value.param());
       emitter.declareParam(*value.param());
     } else if (isOwn(value) && value.node()->name == name) {
       declare(*value.node());

@@ -19,17 +19,24 @@ class Tensors;
 /// is emitted, under the names that they ended up with.
 class TreeDeclarer {
 public:
-  TreeDeclarer(const SourceManager &sources, Emitter &emitter, Budget &budget,
-               Tensors &tensors)
-      : sources(sources), emitter(emitter), budget(budget), tensors(tensors) {}
+  TreeDeclarer(const SourceManager &sources, Reporter &reporter,
+               Emitter &emitter, Budget &budget, Tensors &tensors)
+      : sources(sources), reporter(reporter), emitter(emitter), budget(budget),
+        tensors(tensors) {}
 
+  /// Reports E0218 where all parameters together are too many to count their
+  /// bytes.
   void declare(const Node &node);
 
 private:
+  void count(const Param &param);
+
   const SourceManager &sources;
+  Reporter &reporter;
   Emitter &emitter;
   Budget &budget;
   Tensors &tensors;
+  double elements = 0; ///< of the parameters so far
 };
 
 } // namespace tfm

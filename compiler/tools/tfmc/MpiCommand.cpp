@@ -9,6 +9,7 @@
 #include "MpiSource.h"
 #include "Output.h"
 
+#include "compiler/driver/WorkFolder.h"
 #include "compiler/driver/WriteFile.h"
 #include "runtime/commands/usage.h"
 #include "runtime/error.h"
@@ -18,60 +19,14 @@
 #include "llvm/BinaryFormat/ELF.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <cstring>
 
 using namespace tfm;
 
 namespace {
-
-/// A folder for temporary files, removed at the end of its scope.
-class WorkFolder {
-public:
-  static llvm::Expected<WorkFolder> create() {
-    llvm::SmallString<128> path;
-    if (std::error_code error =
-            llvm::sys::fs::createUniqueDirectory("tfm-mpi", path))
-      return llvm::createStringError("cannot create a temporary folder: " +
-                                     error.message());
-    return WorkFolder(path);
-  }
-  WorkFolder(WorkFolder &&other) : path(std::move(other.path)) {
-    other.path.clear();
-  }
-  ~WorkFolder() {
-    if (!path.empty())
-      llvm::sys::fs::remove_directories(path);
-  }
-
-  std::string file(llvm::StringRef name) const {
-    llvm::SmallString<128> full(path);
-    llvm::sys::path::append(full, name);
-    return full.str().str();
-  }
-  llvm::Error write(llvm::StringRef name, llvm::StringRef text) const {
-    std::error_code error;
-    llvm::raw_fd_ostream os(file(name), error);
-    if (!error) {
-      os << text;
-      os.close();
-      error = os.error();
-      os.clear_error(); // else LLVM ends the process
-    }
-    return error ? llvm::createStringError("cannot write " + file(name) + ": " +
-                                           error.message())
-                 : llvm::Error::success();
-  }
-
-private:
-  explicit WorkFolder(llvm::StringRef path) : path(path.str()) {}
-  std::string path;
-};
 
 /// Enough for the headers of a library, which are at its beginning.
 constexpr uint64_t mostOfHeaders = 4096;
@@ -139,40 +94,25 @@ llvm::Error compile(llvm::StringRef compiler, llvm::StringRef output) {
         "there is no " + compiler +
         ": load the module of the cluster's MPI, install one (on Debian: "
         "libopenmpi-dev or libmpich-dev), or name its compiler with --mpicc");
-  llvm::Expected<WorkFolder> folder = WorkFolder::create();
-  if (!folder)
-    return folder.takeError();
-  if (llvm::Error error = folder->write("tfm_transport.h", transportHeader))
-    return error;
-  if (llvm::Error error = folder->write("tfm_mpi.c", mpiSource))
-    return error;
-  std::string target = throughLinks(output.str());
-  // Of this process alone, and renamed when it is whole: a running job may
-  // have loaded the one before.
-  std::string partial =
-      (target + "." + llvm::Twine(llvm::sys::Process::getProcessId()) +
-       ".partial")
-          .str();
-  std::string source = folder->file("tfm_mpi.c"),
-              problems = folder->file("problems.txt");
-  std::optional<llvm::StringRef> redirects[] = {std::nullopt, problems,
-                                                problems};
-  std::string message;
-  int status = llvm::sys::ExecuteAndWait(
-      *program,
-      {*program, "-std=c11", "-O2", "-fPIC", "-shared", "-o", partial, source},
-      std::nullopt, redirects, 0, 0, &message);
-  if (status != 0) {
-    if (auto text = llvm::MemoryBuffer::getFile(problems))
-      message += (*text)->getBuffer().str();
-    llvm::sys::fs::remove(partial);
-    return llvm::createStringError(*program + " says:\n" + message);
-  }
-  if (std::error_code error = llvm::sys::fs::rename(partial, target)) {
-    llvm::sys::fs::remove(partial);
+  auto cannotWrite = [&](llvm::Error error) {
     return llvm::createStringError("cannot write " + output + ": " +
-                                   error.message());
-  }
+                                   llvm::toString(std::move(error)));
+  };
+  auto folder = WorkFolder::create(output);
+  if (!folder)
+    return cannotWrite(folder.takeError());
+  const WorkFolder &work = **folder;
+  if (llvm::Error error = work.write("tfm_transport.h", transportHeader))
+    return cannotWrite(std::move(error));
+  if (llvm::Error error = work.write("tfm_mpi.c", mpiSource))
+    return cannotWrite(std::move(error));
+  if (llvm::Error error =
+          work.run({*program, "-std=c11", "-O2", "-fPIC", "-shared", "-o",
+                    work.file("compiled"), work.file("tfm_mpi.c")}))
+    return error;
+  // Renamed when it is whole: a running job may have loaded the one before.
+  if (llvm::Error error = work.moveToTarget("compiled"))
+    return cannotWrite(std::move(error));
   return llvm::Error::success();
 }
 

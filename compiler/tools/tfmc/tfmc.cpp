@@ -12,13 +12,16 @@
 
 #include "runtime/commands/crash.h"
 #include "runtime/commands/usage.h"
+#include "runtime/files/temporaries.h"
 
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/ErrorHandling.h"
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <new>
 #include <unistd.h>
 
 static constexpr int exitUsage = 2;
@@ -64,18 +67,31 @@ static int run(int argc, char **argv) {
   return status;
 }
 
+[[noreturn]] static void outOfMemory() {
+  // There may be none to say it with.
+  static constexpr char words[] = "tfmc: error: out of memory\n";
+  (void)!write(STDERR_FILENO, words, sizeof words - 1);
+  _exit(1);
+}
+
 int main(int argc, char **argv) {
   tfm::installCrashHandlers(bugReport);
+  tfm::removeTemporariesOnSignals();
+  std::signal(SIGXFSZ, SIG_IGN); // what is written then fails, and says so
   llvm::install_fatal_error_handler(
       [](void *, const char *reason, bool) { tfm::leaveWithBug(reason); });
+  llvm::install_bad_alloc_error_handler(
+      [](void *, const char *, bool) { outOfMemory(); });
   try {
     int status = run(argc, argv);
     // CLI11 writes help through std::cout. Nothing that is left needs its
     // destructor.
     std::cout.flush();
-    if (fflush(stdout) != 0)
+    if (!std::cout || fflush(stdout) != 0)
       status = 1;
     _exit(status);
+  } catch (const std::bad_alloc &) {
+    outOfMemory();
   } catch (const std::exception &error) {
     tfm::leaveWithBug(error.what());
   }

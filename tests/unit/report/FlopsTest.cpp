@@ -24,7 +24,7 @@ namespace {
 /// sum for each key; empty where that is no function.
 std::map<std::string, int64_t>
 counted(const std::string &arguments, const std::string &body,
-        void (*count)(Region &, int64_t, llvm::StringMap<int64_t> &)) {
+        void (*count)(Region &, int64_t, llvm::StringMap<tfm::FlopCount> &)) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   context.loadDialect<tfm::TfmDialect, func::FuncDialect>();
   std::string text =
@@ -33,7 +33,7 @@ counted(const std::string &arguments, const std::string &body,
   if (!module)
     return {};
   auto function = *module->getOps<func::FuncOp>().begin();
-  llvm::StringMap<int64_t> counts;
+  llvm::StringMap<tfm::FlopCount> counts;
   count(function.getBody(), 1, counts);
   std::map<std::string, int64_t> result;
   for (const auto &entry : counts)
