@@ -181,10 +181,19 @@ SymbolicValue Expressions::evalKind(const Expr &expr, Scope &scope) {
   case ExprKind::Tuple: {
     std::vector<SymbolicValue> items;
     std::string pending = scope.pending;
+    bool isMember = scope.numbered == &expr;
     for (size_t i = 0; i < expr.kids.size(); ++i) {
       scope.pending = pending.empty() ? std::to_string(i)
                                       : pending + "." + std::to_string(i);
-      items.push_back(eval(*expr.kids[i], scope));
+      if (isMember)
+        scope.numbered = expr.kids[i];
+      SymbolicValue item = eval(*expr.kids[i], scope);
+      bool isParts = isMember && expr.kids[i]->kind == ExprKind::Repeat &&
+                     item.is(SymbolicValue::List);
+      if (isParts)
+        llvm::append_range(items, item.items());
+      else
+        items.push_back(std::move(item));
     }
     scope.pending = pending;
     SymbolicValue list = SymbolicValue::list(std::move(items));

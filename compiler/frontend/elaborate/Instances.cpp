@@ -154,8 +154,10 @@ void Instances::elaborateMember(Node &node, const Member &member, Scope &scope,
   switch (member.kind) {
   case MemberKind::Value: {
     scope.pending = member.name.str();
+    scope.numbered = member.value;
     SymbolicValue value = expressions.eval(*member.value, scope);
     scope.pending.clear();
+    scope.numbered = nullptr;
     if (!budget.spend(value.size(), member.range))
       value = SymbolicValue();
     if (holdsTensor(value)) {
@@ -224,7 +226,8 @@ void Instances::bindMember(Node &node, StringRef name,
       next += isRepeat ? item.node()->layers() : 1;
       if (isRepeat && !item.node()->bound) {
         item.node()->first = next - item.node()->layers();
-        index += "-" + std::to_string(next - 1);
+        if (item.node()->layers() > 1)
+          index += "-" + std::to_string(next - 1);
       }
       if (item.node()->bound) {
         addAliases(*item.node(), list, index);

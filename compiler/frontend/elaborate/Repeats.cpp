@@ -19,28 +19,68 @@ using llvm::Twine;
 /// Dropout's counter has 16 bits for the layer.
 static constexpr int64_t maxRepeat = 65536;
 
-/// The smallest divisor p of n such that the arguments of layer i are those of
-/// layer i % p. Compares at most 2 n layers.
-static size_t periodOf(const std::vector<std::vector<CallArg>> &layers) {
-  auto isSame = [&](size_t i, size_t j) {
-    return llvm::equal(layers[i], layers[j],
-                       [](const CallArg &a, const CallArg &b) {
-                         return a.value.sameAs(b.value);
-                       });
-  };
+namespace {
+
+using LayerArgs = std::vector<CallArg>;
+
+/// `length` layers from `begin` on, of which layer i is like layer i % period.
+struct Run {
+  size_t begin, length, period;
+};
+
+} // namespace
+
+static bool areSame(const LayerArgs &a, const LayerArgs &b) {
+  return llvm::equal(a, b, [](const CallArg &x, const CallArg &y) {
+    return x.value.sameAs(y.value);
+  });
+}
+
+/// The smallest p such that layer i + p is like layer i wherever both are
+/// there. Compares at most 2 n layers.
+static size_t shiftOf(llvm::ArrayRef<LayerArgs> layers) {
   // Of the first i + 1 layers: how many of the first are the last of them, too
   // (Knuth, Morris and Pratt 1977).
   size_t n = layers.size();
   std::vector<size_t> border(n);
   for (size_t i = 1; i < n; ++i) {
     size_t length = border[i - 1];
-    while (length > 0 && !isSame(i, length))
+    while (length > 0 && !areSame(layers[i], layers[length]))
       length = border[length - 1];
-    border[i] = length + isSame(i, length);
+    border[i] = length + areSame(layers[i], layers[length]);
   }
-  // If any divisor is a period, the smallest period is one.
-  size_t period = n - border[n - 1];
-  return n % period == 0 ? period : n;
+  return n - border[n - 1];
+}
+
+/// The smallest divisor p of n such that layer i is like layer i % p: if any
+/// divisor is a period, the smallest period is one.
+static size_t periodOf(llvm::ArrayRef<LayerArgs> layers) {
+  size_t shift = shiftOf(layers);
+  return layers.size() % shift == 0 ? shift : layers.size();
+}
+
+/// Cuts layers that no period divides into runs that have one: whole periods
+/// and what is left behind the last, else layers that are alike. One run of
+/// them all where most differ from the next.
+static std::vector<Run> runsOf(llvm::ArrayRef<LayerArgs> layers) {
+  size_t n = layers.size(), shift = shiftOf(layers), whole = n / shift * shift;
+  if (whole == n && shift < n)
+    return {{0, n, shift}};
+  std::vector<Run> runs;
+  if (whole > shift) {
+    runs.push_back({0, whole, shift});
+    for (const Run &run : runsOf(layers.drop_front(whole)))
+      runs.push_back({whole + run.begin, run.length, run.period});
+    return runs;
+  }
+  for (size_t i = 0; i < n; ++i)
+    if (i > 0 && areSame(layers[i - 1], layers[i]))
+      ++runs.back().length;
+    else
+      runs.push_back({i, 1, 1});
+  if (2 * runs.size() > n)
+    return {{0, n, n}};
+  return runs;
 }
 
 SymbolicValue Repeats::evalRepeat(const Expr &expr, Scope &scope) {
@@ -89,16 +129,17 @@ SymbolicValue Repeats::evalRepeat(const Expr &expr, Scope &scope) {
   Scope inner = scope;
   inner.parent = &repeat;
   inner.pending = "*";
-  auto adopt = [&](const SymbolicValue &value, size_t index, size_t period) {
+  auto adopt = [&](Node &part, const SymbolicValue &value, size_t index,
+                   size_t period) {
     Node &layer = *value.node();
     if (!layer.bound) {
-      layer.parent = &repeat;
+      layer.parent = &part;
       layer.bound = true;
       layer.name = period == 1
                        ? "*"
                        : std::to_string(period) + "*+" + std::to_string(index);
     }
-    repeat.bodies.push_back(&layer);
+    part.bodies.push_back(&layer);
   };
   auto notAModule = [&](const SymbolicValue &value) {
     if (value.isPoison())
@@ -128,11 +169,11 @@ SymbolicValue Repeats::evalRepeat(const Expr &expr, Scope &scope) {
       notAModule(value);
       return SymbolicValue();
     }
-    adopt(value, 0, 1);
+    adopt(repeat, value, 0, 1);
     return SymbolicValue::object(SymbolicValue::NodeRef, &repeat);
   }
 
-  std::vector<std::vector<CallArg>> layers;
+  std::vector<LayerArgs> layers;
   if (expr.text.empty()) {
     layers.push_back(expressions.evalArguments(body, inner));
   } else {
@@ -152,6 +193,7 @@ SymbolicValue Repeats::evalRepeat(const Expr &expr, Scope &scope) {
     inner.locals.erase(expr.text);
   }
   size_t period = periodOf(layers);
+  std::vector<Run> runs = {{0, n, period}};
   if (period > 1 && period == layers.size()) {
     // No period: numbers become one constant for each layer.
     std::vector<CallArg> &first = layers[0];
@@ -176,17 +218,37 @@ SymbolicValue Repeats::evalRepeat(const Expr &expr, Scope &scope) {
         if (varies)
           first[a].value = SymbolicValue::perLayer(std::move(items), &repeat);
       }
-      period = 1;
+      runs.front().period = 1;
+    } else if (scope.numbered == &expr) {
+      runs = runsOf(layers);
     }
   }
-  for (size_t i = 0; i < period; ++i) {
-    inner.pending =
-        period == 1 ? "*" : std::to_string(period) + "*+" + std::to_string(i);
-    SymbolicValue value = instances.instantiate(*callee.module(), callee.unit(),
-                                                layers[i], body.range, inner);
-    if (!value.is(SymbolicValue::NodeRef))
-      return SymbolicValue();
-    adopt(value, i, period);
+  std::vector<SymbolicValue> parts;
+  for (const Run &run : runs) {
+    Node *part = &repeat;
+    if (!parts.empty()) {
+      tree.nodes.push_back(repeat);
+      part = &tree.nodes.back();
+      part->bodies.clear();
+    }
+    // The last one has what the others leave of the count's formula.
+    Dim length(static_cast<int64_t>(run.length));
+    part->count =
+        &run == &runs.back() ? count.dim() - Dim(int64_t(run.begin)) : length;
+    inner.parent = part;
+    for (size_t i = 0; i < run.period; ++i) {
+      inner.pending = run.period == 1 ? "*"
+                                      : std::to_string(run.period) + "*+" +
+                                            std::to_string(i);
+      SymbolicValue value =
+          instances.instantiate(*callee.module(), callee.unit(),
+                                layers[run.begin + i], body.range, inner);
+      if (!value.is(SymbolicValue::NodeRef))
+        return SymbolicValue();
+      adopt(*part, value, i, run.period);
+    }
+    parts.push_back(SymbolicValue::object(SymbolicValue::NodeRef, part));
   }
-  return SymbolicValue::object(SymbolicValue::NodeRef, &repeat);
+  return parts.size() == 1 ? parts.front()
+                           : SymbolicValue::list(std::move(parts));
 }

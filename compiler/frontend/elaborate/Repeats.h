@@ -20,7 +20,8 @@ struct Scope;
 
 /// Makes `repeat(n) Block(...)` a node with as many bodies as the layers have
 /// different ones: what differs with a period is unrolled over it, numbers that
-/// differ without one become a number for each layer.
+/// differ without one become a number for each layer. What else differs makes a
+/// list of several nodes, where a list may stand (`Scope::numbered`).
 class Repeats {
 public:
   Repeats(const Diagnostics &diags, InstanceTree &tree, Budget &budget,

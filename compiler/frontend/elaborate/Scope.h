@@ -30,6 +30,9 @@ struct Scope {
   std::string pending = {};
   /// The node below which instances are made; null: `self`.
   Node *parent = nullptr;
+  /// What a member is, or an element of the list that it is: of such a repeat
+  /// the layers may come as several repeats, whose layers are numbered through.
+  const ast::Expr *numbered = nullptr;
   /// Whether this is the body of a method: no instances are made here.
   bool inMethod = false;
   /// Whether this is a dimension in a signature.
