@@ -27,10 +27,10 @@ void say(std::string_view text) {
 }
 
 Progress::Progress(int64_t first, int64_t steps, int64_t tokensPerStep,
-                   bool quiet)
-    : first(first), steps(steps), tokensPerStep(tokensPerStep), done(first),
-      finished(first), started(now()), lastDrawn(started), quiet(quiet),
-      live(!quiet && isatty(STDERR_FILENO) != 0) {}
+                   bool quiet, const char *unit)
+    : first(first), steps(steps), tokensPerStep(tokensPerStep), unit(unit),
+      done(first), finished(first), started(now()), lastDrawn(started),
+      quiet(quiet), live(!quiet && isatty(STDERR_FILENO) != 0) {}
 
 double Progress::seconds() const {
   return std::max(1e-9, now() - started - excluded);
@@ -73,8 +73,8 @@ void Progress::draw() {
   auto end =
       fmt::format_to_n(
           line, sizeof line,
-          "{}step {}/{}  loss {:.4f}  {:.0f} tokens/s  {}:{:02}:{:02} left{}",
-          live ? "\r" : "", done, steps, loss, speed(), left / 3600,
+          "{}{} {}/{}  loss {:.4f}  {:.0f} tokens/s  {}:{:02}:{:02} left{}",
+          live ? "\r" : "", unit, done, steps, loss, speed(), left / 3600,
           left / 60 % 60, left % 60, live ? "\x1b[K" : "\n")
           .out;
   say({line, static_cast<size_t>(end - line)});

@@ -20,13 +20,14 @@ double now();
 /// not end the work that it is about.
 void say(std::string_view text);
 
-/// The progress of training on stderr: one line that is redrawn on a terminal,
-/// else a line every few seconds; `quiet` draws nothing and only keeps the
-/// time. Allocates nothing.
+/// The progress of training or of another measured loss on stderr: one line
+/// that is redrawn on a terminal, else a line every few seconds; `quiet` draws
+/// nothing and only keeps the time. Allocates nothing.
 class Progress {
 public:
-  /// `first` of `steps` are done already.
-  Progress(int64_t first, int64_t steps, int64_t tokensPerStep, bool quiet);
+  /// `first` of `steps` are done already; `unit` is what one is called.
+  Progress(int64_t first, int64_t steps, int64_t tokensPerStep, bool quiet,
+           const char *unit = "step");
 
   /// A step has been done; draws when it is time.
   void step(int64_t done, double loss);
@@ -47,6 +48,7 @@ private:
   int64_t first;
   int64_t steps;
   int64_t tokensPerStep;
+  const char *unit;
   int64_t done;
   /// The step whose line has ended.
   int64_t finished;

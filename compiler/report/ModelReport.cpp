@@ -108,7 +108,6 @@ private:
   /// The paths that the `*` of `path` stand for, in row-major order.
   std::vector<std::string> expand(StringRef path);
   /// Where products have the outputs of a parameter.
-  std::optional<int64_t> outputAxis(ParamOp op);
   std::vector<std::vector<std::string>> usesOf(ParamOp op,
                                                const ParamInfo &param);
 
@@ -121,6 +120,8 @@ private:
   /// The number of layers of each repeat, and in words.
   llvm::StringMap<std::pair<int64_t, std::string>> repeats;
   std::vector<ParamInfo> params;
+  /// Where `@forward` reads each.
+  llvm::StringMap<llvm::SmallVector<GetParamOp>> reads;
 };
 
 } // namespace
@@ -464,12 +465,7 @@ std::vector<std::vector<std::string>> Reader::usesOf(ParamOp op,
       param.path.contains('.') ? param.path.rsplit('.').first : StringRef();
   std::vector<std::string> owners = expand(declarer);
 
-  auto function = findProgram(module, ProgramKind::Forward);
-  if (!function)
-    return uses;
-  for (GetParamOp get : function.getOps<GetParamOp>()) {
-    if (get.getParam() != op.getSymName())
-      continue;
+  for (GetParamOp get : reads.lookup(op.getSymName())) {
     forEachUser(get.getValue(), [&](Operation *user) {
       auto [path, line] = placeOf(user->getLoc());
       if (line == 0 || path == declarer) {
@@ -493,18 +489,11 @@ std::vector<std::vector<std::string>> Reader::usesOf(ParamOp op,
   return uses;
 }
 
-std::optional<int64_t> Reader::outputAxis(ParamOp op) {
-  auto function = findProgram(module, ProgramKind::Forward);
-  if (!function)
-    return std::nullopt;
-  llvm::SmallVector<GetParamOp> gets;
-  for (GetParamOp get : function.getOps<GetParamOp>())
-    if (get.getParam() == op.getSymName())
-      gets.push_back(get);
-  return outputAxisOf(op, gets);
-}
-
 void Reader::listTensors() {
+  auto forward = findProgram(module, ProgramKind::Forward);
+  if (forward)
+    for (GetParamOp get : forward.getOps<GetParamOp>())
+      reads[get.getParam()].push_back(get);
   for (ParamInfo &param : params) {
     ParamOp op = param.op;
     RankedTensorType type = op.getTensorType();
@@ -520,7 +509,8 @@ void Reader::listTensors() {
     if (auto aliases = op.getAliases())
       for (auto alias : aliases->getAsRange<StringAttr>())
         tensor.aliases.push_back(alias.str());
-    tensor.outputAxis = outputAxis(op);
+    if (forward)
+      tensor.outputAxis = outputAxisOf(op, reads.lookup(op.getSymName()));
     auto uses = usesOf(op, param);
     for (auto [layer, name] : llvm::enumerate(op.getLayerNames())) {
       tensor.name = name;

@@ -685,9 +685,13 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   Model model(descriptor, *device);
   loadWeights(command, model);
 
-  Evaluation result =
-      Evaluator(model, *data, ignored, command.processes)
-          .evaluate(Part::Validation, /*batches=*/0, measureOf(recipe.train));
+  Evaluator evaluator(model, *data, ignored, command.processes);
+  Progress progress(0, evaluator.batchesOf(Part::Validation, /*batches=*/0),
+                    recipe.train.batch * recipe.train.sequence,
+                    command.json || !command.speaks(), "batch");
+  Evaluation result = evaluator.evaluate(Part::Validation, /*batches=*/0,
+                                         measureOf(recipe.train), &progress);
+  progress.clear();
   if (!std::isfinite(result.loss))
     throw AgreedError("the loss is not a number: the weights are damaged, or "
                       "training has diverged. Use others, e.g. an earlier "

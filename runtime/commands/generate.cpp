@@ -252,11 +252,15 @@ std::vector<Prompt> promptsFor(const GenerateCommand &command) {
     return readFile(file == "-" ? std::string(standardInput) : file,
                     "the prompts");
   });
-  std::vector<Prompt> prompts =
-      promptsOf(text, file == "-" ? "standard input" : file);
+  std::string name = file == "-" ? "standard input" : file;
+  std::set<std::string> unread;
+  std::vector<Prompt> prompts = promptsOf(text, name, unread);
+  if (!unread.empty() && command.speaks())
+    say(printable(fmt::format("note: of the objects in {} `prompt` alone is "
+                              "read, not {}\n",
+                              name, fmt::join(unread, ", "))));
   if (prompts.empty())
-    throw InputError((file == "-" ? "standard input" : file) +
-                     " has no prompts: write one a line");
+    throw InputError(name + " has no prompts: write one a line");
   return prompts;
 }
 

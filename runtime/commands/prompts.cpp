@@ -30,7 +30,8 @@ std::string unescape(std::string_view line) {
   return text;
 }
 
-static void readObject(std::string_view line, Prompt &prompt) {
+static void readObject(std::string_view line, Prompt &prompt,
+                       std::set<std::string> &unread) {
   json object = jsonOf(line);
   auto member = object.is_object() ? object.find("prompt") : object.end();
   if (object.is_discarded())
@@ -44,9 +45,14 @@ static void readObject(std::string_view line, Prompt &prompt) {
     prompt.problem = "the \"prompt\" of this object is no text";
   else
     prompt.text = member->get<std::string>();
+  if (object.is_object())
+    for (const auto &[name, value] : object.items())
+      if (name != "prompt")
+        unread.insert(name);
 }
 
-std::vector<Prompt> promptsOf(std::string_view text, const std::string &name) {
+std::vector<Prompt> promptsOf(std::string_view text, const std::string &name,
+                              std::set<std::string> &unread) {
   std::vector<Prompt> prompts;
   text = withoutByteOrderMark(text);
   size_t first = text.find_first_not_of(" \t\r\n");
@@ -62,7 +68,7 @@ std::vector<Prompt> promptsOf(std::string_view text, const std::string &name) {
     if (line.empty())
       prompt.problem = "this line is empty, and so no prompt";
     else if (isJson)
-      readObject(line, prompt);
+      readObject(line, prompt, unread);
     else
       prompt.text = unescape(line);
   }

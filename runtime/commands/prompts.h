@@ -8,6 +8,7 @@
 #ifndef TFM_RUNTIME_COMMANDS_PROMPTS_H
 #define TFM_RUNTIME_COMMANDS_PROMPTS_H
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,8 +31,10 @@ std::string unescape(std::string_view line);
 /// The prompts of a text, one a line. Where the first line that is not
 /// empty begins with `{`, lines are JSON objects with `prompt`, else the
 /// prompts themselves, with escapes. An empty line is a problem. `name` is the
-/// text's in messages.
-std::vector<Prompt> promptsOf(std::string_view text, const std::string &name);
+/// text's in messages. `unread` gets the
+/// names of what else such objects have.
+std::vector<Prompt> promptsOf(std::string_view text, const std::string &name,
+                              std::set<std::string> &unread);
 
 } // namespace tfm
 

@@ -121,7 +121,13 @@ Evaluator::Sums Evaluator::evaluateBatch(Part part, int64_t first,
   return sums;
 }
 
-Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure) {
+int64_t Evaluator::batchesOf(Part part, int64_t batches) const {
+  auto rows = static_cast<int64_t>(valid.size());
+  return (windowsOf(part, batches) + rows - 1) / rows;
+}
+
+Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure,
+                               Progress *progress) {
   auto rows = static_cast<int64_t>(valid.size());
   int64_t wanted = windowsOf(part, batches);
 
@@ -143,6 +149,10 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure) {
     else
       for (const Sums &batch : processes->gather(own))
         sums.add(batch);
+    if (progress)
+      progress->step(
+          std::min(wanted, first + count * rows) / rows,
+          sums.loss / static_cast<double>(std::max<int64_t>(1, sums.targets)));
   }
   Evaluation result;
   result.targets = sums.targets;

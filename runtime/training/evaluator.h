@@ -11,6 +11,7 @@
 #include "runtime/comm/processes.h"
 #include "runtime/data/dataset.h"
 #include "runtime/model.h"
+#include "runtime/progress.h"
 #include "runtime/recipe.h"
 
 #include <optional>
@@ -56,8 +57,12 @@ public:
   /// same ones; 0 for all windows. What is measured of logits comes from those
   /// of `evaluate`, where it gives them, else from `forward`; nothing is where
   /// these are not of the next token after each one.
+  /// `progress`, if any, hears of each batch.
   Evaluation evaluate(Part part, int64_t batches,
-                      Measure measure = Measure::Nothing);
+                      Measure measure = Measure::Nothing,
+                      Progress *progress = nullptr);
+  /// How many batches these are.
+  int64_t batchesOf(Part part, int64_t batches) const;
 
   /// Whether any target that `evaluate` would read counts.
   bool hasTargets(Part part, int64_t batches);

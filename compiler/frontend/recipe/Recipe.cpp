@@ -589,6 +589,12 @@ json::Value RecipeBuilder::loss(const Found &found) {
       }
       if (e.train.ignore)
         out["ignore"] = *e.train.ignore;
+      if (e.train.ignore && ending && padding && ending->text == padding->text)
+        e.diags
+            .warning(811, padding->range,
+                     "`end` and `pad` are one token, which the loss leaves "
+                     "out: the model does not learn where an example ends")
+            .help("take another token for `pad`");
       const TokenizerInfo *info = e.train.ignore && e.block("tokenizer")
                                       ? e.resolveTokenizer(ignore.range)
                                       : nullptr;

@@ -141,8 +141,8 @@ private:
                     std::vector<Range> *ranges);
 
   RecipeContext &e;
-  /// What fills the windows behind examples.
-  std::optional<Marker> padding;
+  /// What ends examples, and what fills the windows behind them.
+  std::optional<Marker> ending, padding;
 };
 
 } // namespace tfm

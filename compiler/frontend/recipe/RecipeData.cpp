@@ -190,10 +190,10 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
   DataSpec absent;
   absent.kind = data.kind;
   absent = withDefaults(absent);
-  marker(data, "end", absent.end);
+  ending = marker(data, "end", absent.end);
   padding = marker(data, "pad", absent.pad);
   if (isStream(absent))
-    padding = std::nullopt;
+    ending = padding = std::nullopt;
   bool isOneText = data.kind == "text" || data.kind == "tokens";
   for (StringRef name : {"seed", "split_seed", "answer_after", "end", "pad"}) {
     bool isUsed = name == "seed" ? generated : !isOneText;

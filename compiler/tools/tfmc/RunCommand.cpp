@@ -100,6 +100,11 @@ static bool isUnusedSince(const std::string &folder,
   return !error;
 }
 
+/// What to do where the cache is of no use.
+static const char otherCache[] =
+    "set XDG_CACHE_HOME to a folder where programs may be written and run, or "
+    "use `tfmc build`\n";
+
 /// Each change of a model leaves a program: those that were not used for a
 /// month go.
 static void removeUnused() {
@@ -122,7 +127,7 @@ makeCacheFolder(const std::string &key) {
   if (!error)
     return folder;
   messages() << "tfmc: error: cannot create " << folder << ": "
-             << error.message() << "\n";
+             << error.message() << "; " << otherCache;
   return std::nullopt;
 }
 
@@ -212,7 +217,7 @@ argumentsOf(std::string &called, const std::vector<std::string> &command) {
 
 static int cannotRun(const std::string &binary, int error) {
   messages() << "tfmc: error: cannot run " << binary << ": "
-             << llvm::sys::StrError(error) << "\n";
+             << llvm::sys::StrError(error) << "; " << otherCache;
   return 1;
 }
 
