@@ -31,8 +31,8 @@ EDITS = {
         (r"endWithError\(Processes \*processes,(.*?) {\n",
          r"endWithError(Processes *,\1 {\n  constexpr Processes *processes = nullptr;\n"),
         (r"processes\.get\(\)", "nullptr"), (r"  \} catch \(const NotJoined.*?(?=  \} catch)", ""),
-        (r"endBySignal", "SIG_DFL")],
-    "commands/generate.cpp": [(r"endBySignal", "SIG_DFL")],
+        (r"endBySignal\(signal\)", "std::raise(SIGKILL)")],
+    "commands/generate.cpp": [(r"endBySignal\(signal\)", "std::raise(SIGKILL)")],
     "commands/crash.cpp": [(r" *dismissWitness\(.*?\);\n", "")],
     "training/trainer.h": [
         (r"Processes \*processes = nullptr;", NOBODY),

@@ -9,11 +9,8 @@
 
 #include "runtime/files/temporaries.h"
 
-#include <atomic>
 #include <csignal>
-#include <cstdint>
 #include <cstdlib>
-#include <ctime>
 #include <fcntl.h>
 #include <spawn.h>
 #include <string_view>
@@ -68,16 +65,6 @@ void dismissWitness(bool endsAll) {
   // Where this fails it says too much.
   if (toWitness >= 0 && write(toWitness, line.data(), line.size()) > 0)
     toWitness = -1;
-}
-
-Came noteSignal(int signal) {
-  static std::atomic<int64_t> first[NSIG]; // in milliseconds, 0: not yet
-  timespec time = {};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  int64_t now = time.tv_sec * 1000 + time.tv_nsec / 1'000'000 + 1, none = 0;
-  if (first[signal].compare_exchange_strong(none, now))
-    return Came::First;
-  return now - none < 500 ? Came::JustNow : Came::Before;
 }
 
 extern "C" void endBySignal(int signal) {

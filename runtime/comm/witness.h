@@ -26,12 +26,6 @@ void startWitness(const std::string &name, const std::string &step);
 /// have to end, too, and do not know. May be called after a crash.
 void dismissWitness(bool endsAll = false);
 
-/// For handlers of signals: whether this one came before, and not just now.
-/// `timeout` and some launchers send one to a process and to its group, so the
-/// second within half a second is the same.
-enum class Came { First, JustNow, Before };
-Came noteSignal(int signal);
-
 /// A handler of signals: ends the process by the signal, and dismisses the
 /// shell.
 extern "C" void endBySignal(int signal);

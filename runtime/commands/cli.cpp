@@ -10,6 +10,7 @@
 #include "runtime/comm/witness.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/crash.h"
+#include "runtime/commands/signals.h"
 #include "runtime/commands/usage.h"
 #include "runtime/device/choose_device.h"
 #include "runtime/device/memory.h"

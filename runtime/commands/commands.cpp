@@ -32,7 +32,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -225,7 +227,8 @@ void loadWeights(const CommonOptions &options, Model &model) {
 void printText(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
       std::fflush(stdout) != 0)
-    throw InputError("cannot write to standard output");
+    throw InputError(std::string("cannot write to standard output: ") +
+                     std::strerror(errno));
 }
 
 /// Of all functions.
@@ -685,6 +688,11 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   Model model(descriptor, *device);
   loadWeights(command, model);
 
+  if (std::vector<int32_t> begin = tokenizer->begin();
+      !begin.empty() && command.speaks())
+    say("note: prompts begin with " + printable(tokenizer->text(begin)) +
+        " here, the windows of the data do not: other programs may measure "
+        "with it\n");
   Evaluator evaluator(model, *data, ignored, command.processes);
   Progress progress(0, evaluator.batchesOf(Part::Validation, /*batches=*/0),
                     recipe.train.batch * recipe.train.sequence,

@@ -10,6 +10,7 @@
 #include "runtime/commands/commands.h"
 #include "runtime/commands/prompts.h"
 #include "runtime/commands/show_texts.h"
+#include "runtime/commands/signals.h"
 #include "runtime/device/choose_device.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"

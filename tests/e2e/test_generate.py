@@ -779,6 +779,10 @@ train { batch = 2, sequence = 16, steps = 2, sample = every(1, prompt = "To be",
         self.assertEqual(ids("--prompt", "To be"), ids("--ids", "--prompt", plain))
         self.assertEqual(ids("--prompt", "To be", "--tokenizer", "llama.model"),
                          ids("--ids", "--prompt", f"{vocabulary['<s>']} {plain}"))
+        for tokenizer, count in ([], 0), (["--tokenizer", "llama.model"], 1):
+            measured = run(program, "eval", "--weights", "pieces-run", *tokenizer, cwd=self.folder)
+            self.assertEqual(measured.returncode, 0, measured.stderr)
+            self.assertEqual(measured.stderr.count("note: prompts begin with <s> here"), count, measured.stderr)
 
 
 class Learning(Folder):
