@@ -114,8 +114,13 @@ void requireNoneOfModel(const std::string &path, const tfm_model &model) {
        {recipe.data.directory, recipe.tokenizer.directory})
     requireEach({source.substr(source.rfind('/') + 1)}, directory,
                 "what this program was built from");
-  for (const auto *files : {&recipe.data.files, &recipe.data.validationFiles})
-    requireEach(*files, recipe.data.directory, "a data file" + ofModel);
+  DataSpec data = recipe.data;
+  try {
+    data = withMatches(data);
+  } catch (const InputError &) { // whoever reads them says so
+  }
+  for (const auto *files : {&data.files, &data.validationFiles})
+    requireEach(*files, data.directory, "a data file" + ofModel);
   requireEach(recipe.tokenizer.files, recipe.tokenizer.directory,
               "a file of the tokenizer" + ofModel);
 }

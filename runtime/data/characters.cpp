@@ -56,7 +56,7 @@ private:
 } // namespace
 
 std::vector<std::string> dataCharacters(const DataSpec &spec) {
-  DataSpec data = withDefaults(spec);
+  DataSpec data = withMatches(withDefaults(spec));
   Characters characters;
   if (isStream(data)) {
     Text whole = readText(data);

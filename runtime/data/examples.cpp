@@ -146,7 +146,8 @@ private:
     if (examples.empty() || shortest >= limit || pad || ignore)
       return;
     std::string advice =
-        "name a pad token in `data` and let the loss ignore it";
+        "name a pad token in `data` and let the loss ignore it, e.g. "
+        "`pad = \"#\"` and `loss = cross_entropy(ignore = \"#\")`";
     if (!areEqual)
       throw InputError("the examples of " + origin() +
                        " have different lengths: " + advice);

@@ -282,8 +282,9 @@ std::string Dataset::checksum(int64_t sequence) const {
   return checksum.text();
 }
 
-std::unique_ptr<Dataset> openDataset(const DataRequest &request) {
-  const DataSpec &spec = request.spec;
+std::unique_ptr<Dataset> openDataset(const DataRequest &named) {
+  DataSpec spec = withMatches(named.spec);
+  DataRequest request = {spec, named.tokenizer, named.sequence, named.ignore};
   try {
     return tfm::isStream(spec) ? openStream(request) : openExamples(request);
   } catch (const std::bad_alloc &) {

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <glob.h>
 #include <nlohmann/json.hpp>
 
 using nlohmann::json;
@@ -205,6 +206,40 @@ std::string locateFile(const std::string &name, const std::string &directory,
                    (hasOther ? " (nor " + other + ")" : "") +
                    ": run from the folder that has it, or name it with " +
                    option);
+}
+
+/// The files that a pattern matches, in the order of their names.
+static std::vector<std::string> matchesOf(const std::string &pattern) {
+  glob_t found = {};
+  std::vector<std::string> names;
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    names.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(&found);
+  return names;
+}
+
+DataSpec withMatches(DataSpec data) {
+  for (auto *files : {&data.files, &data.validationFiles}) {
+    std::vector<std::string> all;
+    for (const std::string &name : *files) {
+      bool hasOther = !data.directory.empty() && !name.starts_with('/');
+      std::string other = data.directory + "/" + name;
+      if (name.find_first_of("*?[") == std::string::npos || fileExists(name) ||
+          (hasOther && fileExists(other))) {
+        all.push_back(name);
+        continue;
+      }
+      std::vector<std::string> matches = matchesOf(name);
+      if (matches.empty() && hasOther)
+        matches = matchesOf(other);
+      if (matches.empty())
+        throw InputError("no data file is like " + name +
+                         (hasOther ? " (nor like " + other + ")" : ""));
+      all.insert(all.end(), matches.begin(), matches.end());
+    }
+    *files = std::move(all);
+  }
+  return data;
 }
 
 bool isBlank(std::string_view text) {

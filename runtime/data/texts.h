@@ -27,6 +27,11 @@ namespace tfm {
 std::string locateFile(const std::string &name, const std::string &directory,
                        const char *purpose, const char *option);
 
+/// The same source where each name with `*`, `?` or `[` that is no file's has
+/// become the names of the files that it matches (glob(7)), in their order;
+/// they are looked for as above. Throws InputError where there are none.
+DataSpec withMatches(DataSpec data);
+
 /// Whether a text is white space of ASCII.
 bool isBlank(std::string_view text);
 

@@ -181,12 +181,19 @@ bool TokenFile::readLlmcHeader() {
   if (fileBytes() < start.size())
     return false;
   readBytes(start.data(), start.size(), 0);
-  const auto *form = std::ranges::find_if(kLlmcForms, [&](const LlmcForm &one) {
-    return numberAt(start.data(), 4) == one.magic &&
-           numberAt(start.data() + 4, 4) == one.version;
-  });
+  if (std::string_view(start.data(), 4) == "PK\3\4")
+    throw InputError("the data file " + path +
+                     " is a zip file, such as NumPy's .npz: save its ids as "
+                     ".npy");
+  const auto *form = std::ranges::find(kLlmcForms, numberAt(start.data(), 4),
+                                       &LlmcForm::magic);
   if (form == std::end(kLlmcForms))
     return false;
+  if (uint64_t version = numberAt(start.data() + 4, 4);
+      version != form->version)
+    throw InputError(fmt::format("the data file {}, one of llm.c's, is of "
+                                 "version {}: what is read is version {}",
+                                 path, version, form->version));
   begin = kLlmcHeaderBytes;
   width = form->width;
   uint64_t count = numberAt(start.data() + 8, 4),

@@ -170,6 +170,10 @@ SafetensorsReader::SafetensorsReader(const std::string &path)
     throw InputError(path + " is not a safetensors file: it has only " +
                      std::to_string(file.size()) + " bytes");
   file.readAt(length, sizeof length, 0);
+  if (std::memcmp(length, "PK\3\4", 4) == 0)
+    throw InputError(path + " is a zip file, as torch.save writes checkpoints: "
+                            "save them as safetensors, "
+                            "`safetensors.torch.save_file(tensors, FILE)`");
   uint64_t headerBytes = 0;
   for (int i = 7; i >= 0; --i)
     headerBytes = headerBytes << 8 | length[i];

@@ -129,9 +129,10 @@ private:
                                          std::vector<Range> &ranges);
   /// Where the files that the recipe names are, beside the main file; empty
   /// after one that cannot be read, which is reported at its range, or the last
-  /// one.
+  /// one. Patterns of names stay what they are where these `mayMatch`.
   std::vector<std::string> locate(llvm::ArrayRef<std::string> names,
-                                  llvm::ArrayRef<Range> ranges);
+                                  llvm::ArrayRef<Range> ranges,
+                                  bool mayMatch = false);
   /// The files of a form, and where they are named.
   std::vector<std::string> fileNames(Form &form,
                                      std::vector<Range> *ranges = nullptr);

@@ -32,7 +32,7 @@ static std::string absoluteFolder(StringRef folder) {
 
 std::vector<std::string>
 RecipeBuilder::locate(llvm::ArrayRef<std::string> names,
-                      llvm::ArrayRef<Range> ranges) {
+                      llvm::ArrayRef<Range> ranges, bool mayMatch) {
   std::vector<std::string> paths;
   for (auto [i, name] : llvm::enumerate(names)) {
     Range range = ranges[std::min(i, ranges.size() - 1)];
@@ -41,6 +41,11 @@ RecipeBuilder::locate(llvm::ArrayRef<std::string> names,
         !e.compilation.mainUnit->folder.empty()) {
       path = e.compilation.mainUnit->folder;
       llvm::sys::path::append(path, name);
+    }
+    // Who reads them finds what it matches.
+    if (mayMatch && StringRef(name).find_first_of("*?[") != StringRef::npos) {
+      paths.push_back(path.str().str());
+      continue;
     }
     llvm::sys::fs::file_status status;
     std::error_code problem = llvm::sys::fs::status(path, status);
@@ -296,7 +301,7 @@ RecipeBuilder::alphabetSource(const Found &from, std::vector<Range> &ranges) {
       return std::nullopt;
     }
     ranges = {from.range};
-    source.files = locate({v.text()}, ranges);
+    source.files = locate({v.text()}, ranges, /*mayMatch=*/true);
     return source.files.empty() ? std::nullopt : std::optional(source);
   }
   const Block *data = e.block("data");
@@ -320,7 +325,9 @@ RecipeBuilder::alphabetSource(const Found &from, std::vector<Range> &ranges) {
     e.diags
         .error(806, from.range,
                "`tokens` are ids: there are no characters to take")
-        .help("name the tokenizer that made them");
+        .help(
+            "name the tokenizer that made them, or the text that they are of: "
+            "`chars(from = \"input.txt\")`");
     return std::nullopt;
   }
   source.kind = form.kind;
@@ -328,7 +335,7 @@ RecipeBuilder::alphabetSource(const Found &from, std::vector<Range> &ranges) {
   if (names.empty())
     return std::nullopt;
   llvm::append_range(names, validationFiles(form, &ranges));
-  source.files = locate(names, ranges);
+  source.files = locate(names, ranges, /*mayMatch=*/true);
   auto entry = [&](StringRef name) {
     return text(form, name).getAsString().value_or("").str();
   };

@@ -311,7 +311,8 @@ TEST(Lines, ArePadded) {
   EXPECT_EQ(messageOf<InputError>([&] { open(spec, *tokenizer, 4); }),
             "the examples of " + spec.files[0] +
                 " have different lengths: name a pad token in `data` and let "
-                "the loss ignore it");
+                "the loss ignore it, e.g. `pad = \"#\"` and `loss = "
+                "cross_entropy(ignore = \"#\")`");
   spec.end = "E";
   spec.pad = "#";
   std::unique_ptr<Dataset> data = open(spec, *tokenizer, 4, 3);
@@ -333,7 +334,8 @@ TEST(Lines, AreAllTooShort) {
             "the examples of " + spec.files[0] +
                 " have 4 tokens, less than a window of sequence + 1 = 5: build "
                 "with -D train.sequence=3, or name a pad token in `data` and "
-                "let the loss ignore it");
+                "let the loss ignore it, e.g. `pad = \"#\"` and `loss = "
+                "cross_entropy(ignore = \"#\")`");
   EXPECT_EQ(open(spec, *tokenizer, 3)->windows(Part::Train), 2);
   // No sequence is shorter than a token.
   spec.files = {folder.write("b.txt", "a\nb\n")};
@@ -558,6 +560,34 @@ TEST(Tokens, GoOnInTheNextFile) {
   EXPECT_EQ(targets[0], 8);
 }
 
+// Also of validation files, and where the model was built.
+TEST(Tokens, AreOfAllFilesThatAPatternMatches) {
+  TemporaryFolder folder;
+  TokenizerPtr tokenizer = digits();
+  folder.write("part_2", bytesOf({3, 4}, 2));
+  folder.write("part_1", bytesOf({1, 2}, 2));
+  folder.write("other[1]", bytesOf({7, 8, 9}, 2));
+  std::vector<int32_t> tokens(2), targets(2);
+  DataSpec spec = tokenFiles({"part_*"});
+  spec.directory = folder.path;
+  spec.validationFiles = {folder / "other[1]"};
+  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 2);
+  data->read(Part::Train, 1, tokens, targets);
+  EXPECT_EQ(targets, (std::vector<int32_t>{3, 4}));
+  data->read(Part::Validation, 0, tokens, targets);
+  EXPECT_EQ(targets, (std::vector<int32_t>{8, 9}));
+  spec.files = {"port_*"};
+  EXPECT_EQ(messageOf<InputError>([&] { open(spec, *tokenizer, 2); }),
+            "no data file is like port_* (nor like " + folder.path +
+                "/port_*)");
+  spec.kind = "text";
+  spec.files = {"part_*"};
+  folder.write("part_1", "ab");
+  folder.write("part_2", "ca");
+  spec.validationFiles.clear();
+  EXPECT_EQ(dataCharacters(spec), (std::vector<std::string>{"a", "b", "c"}));
+}
+
 TEST(Tokens, NameTheFileAndWhatIsWrong) {
   TemporaryFolder folder;
   TokenizerPtr tokenizer = digits();
@@ -586,8 +616,9 @@ TEST(Tokens, NameTheFileAndWhatIsWrong) {
         {llmcFile(20240520, 1, 2, bytesOf({5, 14}, 2)),
          "has the token id 14 at place 1 (byte 1026), " + outside},
         {bytesOf({20240520, 1, 9}, 4), "it should have 9 token ids, and has 0"},
-        // Ids alone of another library's version.
-        {bytesOf({20240520, 2, 9}, 4), "has the token id 55432 at place 0"}}) {
+        {bytesOf({20240520, 2, 9}, 4),
+         "one of llm.c's, is of version 2: what is read is version 1"},
+        {"PK\3\4 and so on", "is a zip file, such as NumPy's .npz"}}) {
     DataSpec spec = tokenFiles({folder.write("a", content)});
     std::string message =
         messageOf<InputError>([&] { open(spec, *tokenizer, 2); });
