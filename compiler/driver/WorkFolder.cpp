@@ -24,12 +24,12 @@ using namespace tfm;
 llvm::Expected<std::unique_ptr<WorkFolder>>
 WorkFolder::create(llvm::StringRef output) {
   std::string target = throughLinks(output.str());
-  llvm::SmallString<128> model(target), path;
-  std::error_code error = llvm::sys::fs::make_absolute(model);
-  llvm::sys::path::remove_filename(model);
-  llvm::sys::path::append(model, ".tfm");
+  llvm::SmallString<128> prefix(target), path;
+  std::error_code error = llvm::sys::fs::make_absolute(prefix);
+  llvm::sys::path::remove_filename(prefix);
+  llvm::sys::path::append(prefix, ".tfm");
   if (!error)
-    error = llvm::sys::fs::createUniqueDirectory(model, path);
+    error = llvm::sys::fs::createUniqueDirectory(prefix, path);
   if (error)
     return llvm::createStringError(writeFailure(error.value()));
   return std::unique_ptr<WorkFolder>(

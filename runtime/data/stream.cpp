@@ -246,6 +246,10 @@ std::unique_ptr<Dataset> openStream(const DataRequest &request) {
         std::to_string(tokens) + (tokens == 1 ? " token" : " tokens") +
         ", one window needs " + std::to_string(request.sequence + 1) +
         "; use more text or build with a smaller -D train.sequence");
+  if (!spec.validationFiles.empty() && validation->count() < 2)
+    throw InputError("the data file " + spec.validationFiles.front() +
+                     " is too short to validate with: it has one token, and "
+                     "nothing follows that");
   return std::make_unique<TokenStream>(std::move(train), std::move(validation),
                                        request.sequence,
                                        request.ignore.value_or(0));
@@ -284,6 +288,10 @@ std::string Dataset::checksum(int64_t sequence) const {
 
 std::unique_ptr<Dataset> openDataset(const DataRequest &named) {
   DataSpec spec = withMatches(named.spec);
+  // Which `--data` does not replace.
+  for (const std::string &name : spec.validationFiles)
+    locateFile(name, spec.directory, "the validation file",
+               "-D data.validation_files when you build it");
   DataRequest request = {spec, named.tokenizer, named.sequence, named.ignore};
   try {
     return tfm::isStream(spec) ? openStream(request) : openExamples(request);

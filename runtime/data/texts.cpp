@@ -192,18 +192,25 @@ void readFiles(const DataSpec &data, std::vector<Example> &examples) {
 
 } // namespace
 
+/// What a name is in the folder where the model was built; empty where it is
+/// the same from everywhere.
+static std::string inFolder(const std::string &directory,
+                            const std::string &name) {
+  return directory.empty() || name.starts_with('/') ? ""
+                                                    : directory + "/" + name;
+}
+
 std::string locateFile(const std::string &name, const std::string &directory,
                        const char *purpose, const char *option) {
   if (name == "-")
     return std::string(standardInput);
   if (fileExists(name))
     return name;
-  bool hasOther = !directory.empty() && !name.starts_with('/');
-  std::string other = directory + "/" + name;
-  if (hasOther && fileExists(other))
+  std::string other = inFolder(directory, name);
+  if (!other.empty() && fileExists(other))
     return other;
   throw InputError(std::string("cannot find ") + purpose + " " + name +
-                   (hasOther ? " (nor " + other + ")" : "") +
+                   (other.empty() ? "" : " (nor " + other + ")") +
                    ": run from the folder that has it, or name it with " +
                    option);
 }
@@ -222,19 +229,18 @@ DataSpec withMatches(DataSpec data) {
   for (auto *files : {&data.files, &data.validationFiles}) {
     std::vector<std::string> all;
     for (const std::string &name : *files) {
-      bool hasOther = !data.directory.empty() && !name.starts_with('/');
-      std::string other = data.directory + "/" + name;
+      std::string other = inFolder(data.directory, name);
       if (name.find_first_of("*?[") == std::string::npos || fileExists(name) ||
-          (hasOther && fileExists(other))) {
+          (!other.empty() && fileExists(other))) {
         all.push_back(name);
         continue;
       }
       std::vector<std::string> matches = matchesOf(name);
-      if (matches.empty() && hasOther)
+      if (matches.empty() && !other.empty())
         matches = matchesOf(other);
       if (matches.empty())
         throw InputError("no data file is like " + name +
-                         (hasOther ? " (nor like " + other + ")" : ""));
+                         (other.empty() ? "" : " (nor like " + other + ")"));
       all.insert(all.end(), matches.begin(), matches.end());
     }
     *files = std::move(all);

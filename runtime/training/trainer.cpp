@@ -690,12 +690,12 @@ void Trainer::sayWhatIsKept() {
     say(fmt::format("note: the run keeps its learning rate {}, where this "
                     "build's recipe has {}: --lr changes it\n",
                     position.lr, train.optimizer.lr));
-  int64_t tokens = train.batch * train.sequence * train.accumulate;
-  if (position.tokens != position.step * tokens)
+  int64_t ofUpdate = train.batch * train.sequence * train.accumulate;
+  if (position.tokens != position.step * ofUpdate)
     say(fmt::format(
         "note: an update of this build has {} tokens; those of the "
         "run had others until now, {:.0f} on average\n",
-        tokens,
+        ofUpdate,
         static_cast<double>(position.tokens) /
             static_cast<double>(std::max<int64_t>(1, position.step))));
 }

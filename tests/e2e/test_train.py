@@ -719,6 +719,14 @@ train { batch = 4, sequence = 16, steps = 6, optimizer = adam(lr = 1e-2), valida
                 measured = run("./ids", "eval", "--weights", f"run{number}", "--json", cwd=folder)
                 self.assertEqual(json.loads(measured.stdout)["targets"], 69)
             self.assertEqual(len(logs), 1)
+            # Whose updates see more or less than before is told so.
+            again = run("./ids", "train", "--resume", "run2", "--steps", "8", "--out", "run2-on", cwd=folder)
+            self.assertNotIn("note: an update", again.stderr)
+            made = tfmc("build", "ids.tfm", "-D", "train.batch=2", "-o", "ids", cwd=folder)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            again = run("./ids", "train", "--resume", "run2", "--steps", "8", "--out", "run2-less", cwd=folder)
+            self.assertIn("note: an update of this build has 32 tokens; those of the run had others until now, "
+                          "64 on average\n", again.stderr)
             # A file that the command names is for training alone, and evaluated whole.
             other = run("./ids", "train", "--data", "gpt2_val.bin", "--out", "run3", "--json", cwd=folder)
             self.assertIsNotNone(json.loads(other.stdout)["validation_loss"], other.stderr)

@@ -683,6 +683,18 @@ TEST(ValidationFiles, AreNotTrainedOn) {
     EXPECT_EQ(targets, (std::vector<int32_t>{2, 3})) << kind;
     data->read(Part::Validation, 0, tokens, targets);
     EXPECT_EQ(targets, (std::vector<int32_t>{5, 6})) << kind;
+    spec.validationFiles = {"nowhere"};
+    EXPECT_EQ(messageOf<InputError>([&] { open(spec, *tokenizer, 2); }),
+              "cannot find the validation file nowhere: run from the folder "
+              "that has it, or name it with -D data.validation_files when you "
+              "build it");
+    if (kind != std::string_view("lines")) {
+      spec.validationFiles = {write("other", {4})};
+      EXPECT_EQ(messageOf<InputError>([&] { open(spec, *tokenizer, 2); }),
+                "the data file " + spec.validationFiles[0] +
+                    " is too short to validate with: it has one token, and "
+                    "nothing follows that");
+    }
     if (kind == std::string_view("tokens"))
       continue;
     spec.validationFiles = {folder.write("other", "12x")};
