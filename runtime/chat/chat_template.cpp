@@ -11,6 +11,7 @@
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/read_json.h"
+#include "runtime/tokenizer/gguf_tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
@@ -51,6 +52,16 @@ static std::optional<std::string> tokenText(const ordered_json &token) {
   return std::nullopt;
 }
 
+void ChatTemplate::setTokens(const ordered_json &config) {
+  for (const auto &[key, value] : config.items())
+    if (key.ends_with("_token"))
+      if (std::optional<std::string> token = tokenText(value)) {
+        if (key == "eos_token")
+          end = *token;
+        set(key, jinja::Value::string(*token));
+      }
+}
+
 /// The template of a tokenizer_config.json: a text, or that called `default`
 /// of several.
 static std::optional<std::string> templateOf(const ordered_json &config,
@@ -68,6 +79,16 @@ static std::optional<std::string> templateOf(const ordered_json &config,
         return entry["template"].get<std::string>();
   throw InputError(path + ": chat_template is neither a text nor a list with "
                           "one called default");
+}
+
+std::optional<ChatTemplate> ChatTemplate::ofGguf(const std::string &path) {
+  ordered_json config = ggufTokenizerConfig(GgufReader(path));
+  std::optional<std::string> text = templateOf(config, path);
+  if (!text)
+    return std::nullopt;
+  ChatTemplate result(*text, path + ": tokenizer.chat_template");
+  result.setTokens(config);
+  return result;
 }
 
 std::optional<ChatTemplate> ChatTemplate::ofFolder(const std::string &folder) {
@@ -89,13 +110,7 @@ std::optional<ChatTemplate> ChatTemplate::ofFolder(const std::string &folder) {
   ordered_json tokens =
       objectIn(folder + "/special_tokens_map.json", "the tokenizer's settings");
   tokens.update(config);
-  for (const auto &[key, value] : tokens.items())
-    if (key.ends_with("_token"))
-      if (std::optional<std::string> token = tokenText(value)) {
-        if (key == "eos_token")
-          result.end = *token;
-        result.set(key, jinja::Value::string(*token));
-      }
+  result.setTokens(tokens);
   return result;
 }
 

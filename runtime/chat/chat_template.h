@@ -30,6 +30,9 @@ public:
   /// where it has none.
   static std::optional<ChatTemplate> ofFolder(const std::string &folder);
 
+  /// That within a gguf file, likewise.
+  static std::optional<ChatTemplate> ofGguf(const std::string &path);
+
   /// The prompt for the answer to `messages`, `[{"role": ..., "content":
   /// ...}]`; `now` is what the template takes for the time. Throws InputError
   /// with the place of what goes wrong.
@@ -42,6 +45,8 @@ public:
   const std::string &endToken() const { return end; }
 
 private:
+  /// The special tokens of a tokenizer_config.json.
+  void setTokens(const nlohmann::ordered_json &config);
   [[noreturn]] void fail(const jinja::PlacedProblem &problem) const;
 
   std::string source, origin, end;

@@ -22,6 +22,7 @@
 #include "runtime/memory_needed.h"
 #include "runtime/progress.h"
 #include "runtime/tokenizer/find_tokenizer.h"
+#include "runtime/tokenizer/gguf_tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
@@ -85,11 +86,18 @@ std::pair<int32_t, double> parseBias(const std::string &text,
   return {*id, bias};
 }
 
-/// The end tokens that a Hugging Face folder names. Without them a text would
-/// not end where it should, so files that cannot be read are an error.
+/// The end tokens that a Hugging Face folder names, or a gguf file. Without
+/// them a text would not end where it should, so files that cannot be read are
+/// an error.
 std::vector<int32_t> endTokensOf(const std::string &folder,
                                  int64_t vocabulary) {
   std::vector<int32_t> ids;
+  if (isGguf(folder) && !isFolder(folder)) {
+    for (int32_t id : ggufEndTokens(GgufReader(folder)))
+      if (id < vocabulary)
+        ids.push_back(id);
+    return ids;
+  }
   for (const char *name : {"/generation_config.json", "/config.json"}) {
     std::string path = folder + name;
     if (!isFolder(folder) || !fileExists(path))
@@ -117,12 +125,14 @@ std::vector<int32_t> endTokensOf(const std::string &folder,
 }
 
 /// The chat template that stands beside the tokenizer: that the user names,
-/// that of the weights, or the model's own.
+/// that of the weights, or the model's own; else that within a gguf file.
 ChatTemplate findChat(const GenerateCommand &command, const Recipe &recipe) {
-  std::vector<std::string> folders;
+  std::vector<std::string> folders, files;
   auto add = [&](const std::filesystem::path &path) {
     if (path.empty())
       return;
+    if (isGguf(path.string()) && isRegularFile(path.string()))
+      files.push_back(path.string());
     std::filesystem::path parent = path.parent_path();
     std::string folder = isFolder(path)   ? path.string()
                          : parent.empty() ? "."
@@ -130,7 +140,7 @@ ChatTemplate findChat(const GenerateCommand &command, const Recipe &recipe) {
     folders.push_back(folder);
   };
   add(command.tokenizer);
-  if (isFolder(command.weights))
+  if (isFolder(command.weights) || isGguf(command.weights))
     add(command.weights);
   if (!recipe.tokenizer.files.empty()) {
     add(recipe.tokenizer.files[0]);
@@ -140,9 +150,15 @@ ChatTemplate findChat(const GenerateCommand &command, const Recipe &recipe) {
   for (const std::string &folder : folders)
     if (std::optional<ChatTemplate> found = ChatTemplate::ofFolder(folder))
       return std::move(*found);
-  throw InputError("there is no chat template: neither chat_template.jinja nor "
-                   "a chat_template in tokenizer_config.json stands beside the "
-                   "tokenizer; name its folder with --tokenizer");
+  for (const std::string &file : files)
+    if (std::optional<ChatTemplate> found = ChatTemplate::ofGguf(file))
+      return std::move(*found);
+  throw InputError(
+      "there is no chat template: neither chat_template.jinja nor "
+      "a chat_template in tokenizer_config.json stands beside the "
+      "tokenizer" +
+      std::string(files.empty() ? "" : ", and " + files.front() + " has none") +
+      "; name its folder with --tokenizer");
 }
 
 /// A stop text that has characters of which no token is made ends no text.

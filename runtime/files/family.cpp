@@ -150,15 +150,19 @@ void addGguf(json &all, const std::string &file, const json &gguf) {
         wrongTable(file, what);
       own = value;
     } else if (member == "keys" || member == "rows" || member == "without" ||
-               member == "tensors") {
+               member == "tensors" || member == "frequencies") {
       if (!value.is_object())
         wrongTable(file, what);
       for (const auto &[name, rule] : value.items()) {
-        if (member == "tensors" ? !tensorProblem(rule).empty()
-                                : !isFilled(rule))
-          wrongTable(file, "is wrong: `gguf." + member + "." + name + "` " +
-                               (member == "tensors" ? tensorProblem(rule)
-                                                    : "is no name of a key"));
+        std::string problem =
+            member == "tensors" ? tensorProblem(rule)
+            : member == "frequencies"
+                ? (rule.is_object() ? "" : "is no object of keys")
+            : isFilled(rule) ? ""
+                             : "is no name of a key";
+        if (!problem.empty())
+          wrongTable(file,
+                     "is wrong: `gguf." + member + "." + name + "` " + problem);
         own[name] = rule;
       }
     } else {
@@ -243,7 +247,8 @@ json readFamily(const std::string &name,
   if (!all["gguf"].contains("architecture"))
     all.erase("gguf");
   else
-    for (const char *member : {"keys", "rows", "without", "tensors"})
+    for (const char *member :
+         {"keys", "rows", "without", "tensors", "frequencies"})
       all["gguf"].emplace(member, json::object());
   if (all.contains("gguf"))
     all["gguf"].emplace("harmless", json::array());
@@ -251,6 +256,17 @@ json readFamily(const std::string &name,
     if (!all.contains(member))
       wrongTable(nameOf(name), std::string("has no `") + member + "`");
   return all;
+}
+
+json &placeOf(json &config, const std::string &key) {
+  json *at = &config;
+  for (size_t begin = 0, end = 0; end != key.size(); begin = end + 1) {
+    end = std::min(key.find('.', begin), key.size());
+    if (!at->is_object())
+      *at = json::object();
+    at = &(*at)[key.substr(begin, end - begin)];
+  }
+  return *at;
 }
 
 std::vector<std::string> unusedTensors(const std::string &family) {
@@ -662,16 +678,7 @@ public:
   }
 
 private:
-  json &place(const std::string &key) {
-    json *at = &config;
-    for (size_t begin = 0, end = 0; end != key.size(); begin = end + 1) {
-      end = std::min(key.find('.', begin), key.size());
-      if (!at->is_object())
-        *at = json::object();
-      at = &(*at)[key.substr(begin, end - begin)];
-    }
-    return *at;
-  }
+  json &place(const std::string &key) { return placeOf(config, key); }
   void erase(const std::string &key) {
     size_t dot = key.rfind('.');
     json &object =

@@ -80,6 +80,10 @@ nlohmann::json writeByFamily(
     const std::function<std::optional<nlohmann::json>(const std::string &)>
         &valueOf);
 
+/// Where a config.json has the value of a key; dots lead into objects, which
+/// are made where there are none.
+nlohmann::json &placeOf(nlohmann::json &config, const std::string &key);
+
 /// The tensors that weights of a family may have beside those of its models.
 /// `family` is that of a recipe, and may be empty.
 std::vector<std::string> unusedTensors(const std::string &family);

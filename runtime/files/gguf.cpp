@@ -8,7 +8,8 @@
 #include "runtime/files/gguf.h"
 
 #include "runtime/error.h"
-#include "runtime/float16.h"
+#include "runtime/files/family.h"
+#include "runtime/files/gguf_blocks.h"
 
 #include <algorithm>
 #include <array>
@@ -16,7 +17,7 @@
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
-#include <functional>
+#include <numbers>
 #include <set>
 
 using nlohmann::json;
@@ -30,33 +31,6 @@ bool isGguf(const std::string &path) { return path.ends_with(".gguf"); }
 //===----------------------------------------------------------------------===//
 
 namespace {
-
-/// A type of tensors: so many elements, which lie side by side in a row, take
-/// so many bytes.
-struct BlockType {
-  uint32_t number;
-  const char *name;
-  uint64_t elements, bytes;
-};
-constexpr BlockType blockTypes[] = {{0, "F32", 1, 4},    {1, "F16", 1, 2},
-                                    {30, "BF16", 1, 2},  {2, "Q4_0", 32, 18},
-                                    {3, "Q4_1", 32, 20}, {8, "Q8_0", 32, 34}};
-
-const BlockType *typeOf(std::string_view name) {
-  const BlockType *type = std::ranges::find(blockTypes, name, &BlockType::name);
-  return type == std::end(blockTypes) ? nullptr : type;
-}
-
-/// The names of types that are not read, for messages.
-std::string nameOf(uint32_t type) {
-  constexpr std::pair<uint32_t, const char *> names[] = {
-      {6, "Q5_0"},  {7, "Q5_1"},  {9, "Q8_1"},  {10, "Q2_K"},
-      {11, "Q3_K"}, {12, "Q4_K"}, {13, "Q5_K"}, {14, "Q6_K"}};
-  for (const auto &[number, name] : names)
-    if (number == type)
-      return name;
-  return std::to_string(type);
-}
 
 /// A value for messages: texts of files may be any bytes.
 std::string shown(const json &value) {
@@ -84,8 +58,8 @@ enum ValueType : uint32_t {
 class Cursor {
 public:
   using Read = std::function<void(void *, uint64_t, uint64_t)>;
-  Cursor(uint64_t size, const std::string &path, Read read)
-      : size(size), path(path), read(std::move(read)) {}
+  Cursor(uint64_t size, const std::string &path, Read read, uint64_t at = 0)
+      : size(size), path(path), read(std::move(read)), at(at) {}
 
   [[noreturn]] void fail(const std::string &what) const {
     throw InputError(path + " is not a usable gguf file: " + what +
@@ -116,6 +90,9 @@ public:
     return result;
   }
 
+  /// More elements than any key of a configuration has.
+  static constexpr uint64_t most = 1024;
+
   json value(uint32_t type, int depth = 0) {
     switch (type) {
     case U8:
@@ -138,7 +115,7 @@ public:
     case String:
       return text();
     case Array:
-      return list(depth);
+      return list(most, depth);
     case U64:
       return number<uint64_t>();
     case I64:
@@ -150,20 +127,8 @@ public:
     }
   }
 
-private:
-  /// A text, which no key takes for a number, where it is none.
-  static json shortest(float number) {
-    std::string text = fmt::format("{}", number);
-    if (!std::isfinite(number))
-      return text;
-    return json::parse(
-        text.find_first_of(".e") == std::string::npos ? text + ".0" : text);
-  }
-
-  /// A text that says so for one with more elements than any key of a
-  /// configuration has.
-  json list(int depth) {
-    constexpr uint64_t most = 1024;
+  /// A text that says so for one with more elements than `limit`.
+  json list(uint64_t limit, int depth = 0) {
     auto type = number<uint32_t>();
     auto count = number<uint64_t>();
     if (depth > 3)
@@ -172,11 +137,21 @@ private:
     json result = json::array();
     for (uint64_t i = 0; i < count; ++i) {
       json element = value(type, depth + 1);
-      if (count <= most)
+      if (count <= limit)
         result.push_back(std::move(element));
     }
-    return count <= most ? result
-                         : json(fmt::format("a list of {} elements", count));
+    return count <= limit ? result
+                          : json(fmt::format("a list of {} elements", count));
+  }
+
+private:
+  /// A text, which no key takes for a number, where it is none.
+  static json shortest(float number) {
+    std::string text = fmt::format("{}", number);
+    if (!std::isfinite(number))
+      return text;
+    return json::parse(
+        text.find_first_of(".e") == std::string::npos ? text + ".0" : text);
   }
 
   /// That so many bytes are left.
@@ -231,14 +206,13 @@ std::pair<std::string, TensorEntry> readEntry(Cursor &cursor,
     entry.shape.insert(entry.shape.begin(), static_cast<int64_t>(extent));
   }
   auto number = cursor.number<uint32_t>();
-  const BlockType *type =
-      std::ranges::find(blockTypes, number, &BlockType::number);
-  if (type == std::end(blockTypes))
+  const GgufType *type = ggufType(number);
+  if (!type)
     cursor.refuse(fmt::format(
-        "the tensor {} is of the type {}, and those that are read are F32, "
-        "F16, BF16, Q8_0, Q4_0 and Q4_1: take a file of these, as one of Q8_0 "
-        "is, or the folder of the hub that it was made from",
-        name, nameOf(number)));
+        "the tensor {} is of the type {}, and those that are read are {}: take "
+        "a file of these, as one of Q8_0 or Q4_K_M is, or the folder of the "
+        "hub that it was made from",
+        name, ggufTypeName(number), ggufTypesThatAreRead()));
   entry.dtype = type->name;
   if (static_cast<uint64_t>(entry.shape.back()) % type->elements != 0)
     fail(fmt::format("has rows of {} elements, no whole blocks of {}",
@@ -253,17 +227,20 @@ std::pair<std::string, TensorEntry> readEntry(Cursor &cursor,
 } // namespace
 
 bool isBlockType(std::string_view dtype) {
-  const BlockType *type = typeOf(dtype);
+  const GgufType *type = ggufType(dtype);
   return type && type->elements > 1;
+}
+
+std::function<void(void *, uint64_t, uint64_t)> GgufReader::reading() const {
+  return [this](void *out, uint64_t count, uint64_t position) {
+    file.readAt(out, count, position);
+  };
 }
 
 GgufReader::GgufReader(const std::string &path) : TensorFile(path) {
   static_assert(std::endian::native == std::endian::little,
                 "numbers are read as they lie there");
-  Cursor cursor(file.size(), path,
-                [&](void *out, uint64_t count, uint64_t position) {
-                  file.readAt(out, count, position);
-                });
+  Cursor cursor(file.size(), path, reading());
   if (file.size() < 24 || cursor.number<uint32_t>() != 0x46554747)
     cursor.fail("it does not begin as one");
   auto version = cursor.number<uint32_t>();
@@ -278,6 +255,8 @@ GgufReader::GgufReader(const std::string &path) : TensorFile(path) {
     auto type = cursor.number<uint32_t>();
     if (values.contains(key))
       cursor.fail("its metadata has " + key + " twice");
+    if (type == Array)
+      lists[key] = cursor.position();
     values[key] = cursor.value(type);
   }
   uint64_t alignment = 32;
@@ -306,6 +285,13 @@ GgufReader::GgufReader(const std::string &path) : TensorFile(path) {
   for (size_t i = 1; i < ranges.size(); ++i)
     if (ranges[i].first < ranges[i - 1].second)
       cursor.fail("its tensors overlap");
+}
+
+json GgufReader::list(const std::string &key) const {
+  auto place = lists.find(key);
+  if (place == lists.end())
+    return nullptr;
+  return Cursor(file.size(), path(), reading(), place->second).list(UINT64_MAX);
 }
 
 //===----------------------------------------------------------------------===//
@@ -341,8 +327,8 @@ json GgufReader::config(const json &gguf) const {
   json result = json::object();
   const std::string architecture = gguf.at("architecture").get<std::string>();
   auto set = [&](const std::string &key, const std::string &said,
-                 const json &value) {
-    json &place = result[key];
+                 const json &value, bool isUnknown = false) {
+    json &place = isUnknown ? result[key] : placeOf(result, key);
     if (!place.is_null() && place != value)
       throw InputError(fmt::format("{}: {} is {}, and before it {} was {}",
                                    path(), said, shown(value), key,
@@ -365,21 +351,63 @@ json GgufReader::config(const json &gguf) const {
     if (own.starts_with(architecture + "."))
       own = own.substr(architecture.size() + 1);
     auto known = gguf.at("keys").find(own);
-    set(known == gguf.at("keys").end() ? key : known->get<std::string>(), key,
-        value);
+    bool isUnknown = known == gguf.at("keys").end();
+    set(isUnknown ? key : known->get<std::string>(), key, value, isUnknown);
   }
   for (const auto &[tensor, key] : gguf.at("rows").items())
     if (const TensorEntry *entry = find(tensor))
       set(key.get<std::string>(), tensor, entry->shape.front());
   for (const auto &[tensor, key] : gguf.at("without").items())
     set(key.get<std::string>(), tensor, find(tensor) == nullptr);
+  for (const auto &[tensor, scaling] : gguf.at("frequencies").items())
+    if (find(tensor))
+      result["rope_parameters"].update(scalingBy(tensor, scaling, result));
   return result;
+}
+
+json GgufReader::scalingBy(const std::string &tensor, json scaling,
+                           const json &config) const {
+  const TensorEntry &entry = *find(tensor);
+  std::vector<float> factors(entry.elements());
+  decode(tensor, entry, 0, factors);
+  auto number = [](const json &object, const char *key, double otherwise) {
+    const json value = object.value(key, json());
+    return value.is_number() ? value.get<double>() : otherwise;
+  };
+  const double factor = *std::ranges::max_element(factors),
+               low = number(scaling, "low_freq_factor", 0),
+               high = number(scaling, "high_freq_factor", 0),
+               original =
+                   number(scaling, "original_max_position_embeddings", 0),
+               base = number(config, "rope_theta", 10000);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    // Llama 3: waves that are long beside the context are stretched by the
+    // factor, short ones are not, and those between by something between.
+    double wave = 2 * std::numbers::pi *
+                  std::pow(base, static_cast<double>(i) /
+                                     static_cast<double>(factors.size()));
+    double smooth =
+        std::clamp((original / wave - low) / (high - low), 0.0, 1.0);
+    double expected = 1 / ((1 - smooth) / factor + smooth);
+    // They were computed in f32. What is no number is not near to any.
+    if (!(std::abs(factors[i] - expected) <= 1e-4 * expected))
+      throw InputError(fmt::format(
+          "{}: the tensor {} divides frequency {} by {}, and Llama 3's scaling "
+          "({}, base {}) by {:.6g}: take the folder of the hub that the file "
+          "was made from",
+          path(), tensor, i, factors[i], shown(scaling), base, expected));
+  }
+  scaling["rope_type"] = "llama3";
+  scaling["factor"] = factor;
+  return scaling;
 }
 
 void GgufReader::rename(const json &gguf) {
   const json all = config(gguf);
   std::map<std::string, TensorEntry> renamed;
   for (auto &[name, entry] : parsed.tensors) {
+    if (gguf.at("frequencies").contains(name))
+      continue; // `all` has what it says
     std::string own = name, number;
     Change change;
     for (const auto &[pattern, rule] : gguf.at("tensors").items()) {
@@ -426,38 +454,19 @@ void GgufReader::rename(const json &gguf) {
 
 void GgufReader::decode(const std::string &name, const TensorEntry &entry,
                         uint64_t first, std::span<float> out) const {
-  const BlockType *type = typeOf(entry.dtype);
+  const GgufType *type = ggufType(entry.dtype);
   if (type->elements == 1)
     return TensorFile::readFloats(name, entry, first, out);
   // Whole blocks, of the first and the last of which a part may be wanted.
-  constexpr uint64_t elements = 32;
+  const uint64_t elements = type->elements;
   uint64_t last = first + out.size(), begin = first / elements,
            end = (last + elements - 1) / elements;
   std::vector<char> raw((end - begin) * type->bytes);
   readBytes(entry, begin * type->bytes, raw);
+  std::array<float, ggufMostElements> values;
   for (uint64_t block = begin; block < end; ++block) {
     const char *from = raw.data() + (block - begin) * type->bytes;
-    std::array<float, elements> values;
-    auto half = [&](size_t at) {
-      uint16_t bits;
-      std::memcpy(&bits, from + at, sizeof bits);
-      return fromHalf(bits);
-    };
-    float scale = half(0);
-    if (type->bytes == 34) {
-      for (size_t i = 0; i < elements; ++i)
-        values[i] =
-            scale * static_cast<float>(static_cast<int8_t>(from[2 + i]));
-    } else {
-      // The low halves are the first 16 elements. Of Q4_0 they are from -8 up.
-      bool hasMinimum = type->bytes == 20;
-      float least = hasMinimum ? half(2) : -8 * scale;
-      for (size_t i = 0; i < 16; ++i) {
-        auto both = static_cast<uint8_t>(from[(hasMinimum ? 4 : 2) + i]);
-        values[i] = scale * static_cast<float>(both & 15) + least;
-        values[i + 16] = scale * static_cast<float>(both >> 4) + least;
-      }
-    }
+    type->decode(reinterpret_cast<const uint8_t *>(from), values.data());
     uint64_t wanted = std::max(first, block * elements),
              behind = std::min(last, (block + 1) * elements);
     std::copy_n(values.data() + (wanted - block * elements), behind - wanted,

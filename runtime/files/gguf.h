@@ -18,6 +18,7 @@
 
 #include "runtime/files/tensor_file.h"
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -40,6 +41,8 @@ public:
   /// `general.architecture`, `llama.block_count`, ...; of long lists, and of
   /// numbers that are none, a text that says what they are.
   const nlohmann::json &metadata() const { return values; }
+  /// A list of any length, whole; null where no key of that name has one.
+  nlohmann::json list(const std::string &key) const;
 
   /// What a config.json of a family would say; `gguf` is that member of its
   /// table. What the table does not know has its name here.
@@ -73,7 +76,17 @@ private:
   static void rearrange(std::vector<float> &values, const TensorEntry &entry,
                         const Change &by);
 
+  /// How a tensor of factors says that frequencies of rotation are scaled:
+  /// `scaling` with what they show. Throws InputError where they are others
+  /// than `scaling` comes to.
+  nlohmann::json scalingBy(const std::string &tensor, nlohmann::json scaling,
+                           const nlohmann::json &config) const;
+  /// Reads so many bytes from a position of the file on.
+  std::function<void(void *, uint64_t, uint64_t)> reading() const;
+
   nlohmann::json values = nlohmann::json::object();
+  /// Where lists stand in the file.
+  std::map<std::string, uint64_t> lists;
   std::map<std::string, Change> changes;
   /// The tensor whose elements were rearranged last, as it is asked for part by
   /// part.

@@ -13,6 +13,7 @@
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/model.h"
+#include "runtime/tokenizer/gguf_tokenizer.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -79,6 +80,8 @@ Found open(const tfm_model &model, const Recipe &recipe,
            const TokenizerRequest &request) {
   const std::string &kind = recipe.tokenizer.kind;
   if (!request.named.empty()) {
+    if (isGguf(request.named) && !isFolder(request.named))
+      return {openGgufTokenizer(request.named), nameOf(request.named)};
     if (!isFolder(request.named))
       return openFile(request.named, readFile(request.named, "the tokenizer"));
     Found found = openFolder(request.named, kind);
@@ -93,6 +96,14 @@ Found open(const tfm_model &model, const Recipe &recipe,
       return found;
   if (!kind.empty())
     return openOwn(model, recipe.tokenizer);
+  try {
+    if (isGguf(request.weights) && !isFolder(request.weights) &&
+        hasTokenizer(GgufReader(request.weights)))
+      return {openGgufTokenizer(request.weights), nameOf(request.weights)};
+  } catch (const InputError &) {
+    if (!request.idsWithout)
+      throw;
+  }
   if (request.idsWithout)
     if (int64_t size = vocabularyOf(model); size > 0)
       return {makeIdsTokenizer(size), ""};

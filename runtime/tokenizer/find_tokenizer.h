@@ -17,7 +17,8 @@
 namespace tfm {
 
 struct TokenizerRequest {
-  /// What the user names: a tokenizer.json, a .model or a folder; may be empty.
+  /// What the user names: a tokenizer.json, a .model, a .gguf or a folder; may
+  /// be empty.
   std::string named;
   /// The weights; a folder of theirs may hold their tokenizer.
   std::string weights;
@@ -28,9 +29,10 @@ struct TokenizerRequest {
 };
 
 /// The tokenizer that the user names, else the one in the folder of the
-/// weights, else the model's own, else token ids where they are allowed. In a
-/// folder it is tokenizer.json, or vocab.json with merges.txt. Throws
-/// InputError where there is none or its size does not fit the model.
+/// weights, else the model's own, else that within a gguf file of weights, else
+/// token ids where they are allowed. In a folder it is tokenizer.json, or
+/// vocab.json with merges.txt. Throws InputError where there is none or its
+/// size does not fit the model.
 TokenizerPtr findTokenizer(const tfm_model &model, const Recipe &recipe,
                            const TokenizerRequest &request);
 

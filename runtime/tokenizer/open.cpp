@@ -9,6 +9,7 @@
 #include "runtime/files/atomic_file.h"
 #include "runtime/recipe.h"
 #include "runtime/tokenizer/bpe_merges.h"
+#include "runtime/tokenizer/gguf_tokenizer.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -148,11 +149,21 @@ TokenizerPtr openTokenizer(const TokenizerSpec &spec,
     need(1);
     return parseSentencePiece(file(0).text, paths[0]);
   }
+  if (spec.kind == "gguf") {
+    need(1);
+    return openGgufTokenizer(paths[0]);
+  }
   throw InputError("the tokenizer \"" + spec.kind + "\" is not supported");
+}
+
+TokenizerPtr openGgufTokenizer(const std::string &path) {
+  return parseTokenizerJson(ggufTokenizerJson(GgufReader(path)), path);
 }
 
 int64_t tokenizerSize(const TokenizerSpec &spec,
                       const std::vector<std::string> &paths) {
+  if (spec.kind == "gguf" && spec.json.empty() && paths.size() == 1)
+    return ggufTokens(GgufReader(paths[0]));
   bool isTable =
       spec.kind == "words" || spec.kind == "gpt2" || spec.kind == "bpe_words";
   if (paths.empty() || !spec.json.empty() ||

@@ -13,6 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/tokenizer/sentencepiece.h"
+
 #include "runtime/error.h"
 #include "runtime/tokenizer/normalizer.h"
 #include "runtime/tokenizer/utf8.h"
@@ -106,27 +108,12 @@ private:
   const std::string &origin;
 };
 
-struct Piece {
-  enum Type { Normal = 1, Unknown = 2, Control = 3, UserDefined = 4, Byte = 6 };
-  std::string text;
-  float score = 0;
-  uint64_t type = Normal;
-};
-
-struct SentencePieceModel {
-  std::vector<Piece> pieces;
-  uint64_t type = 1; ///< 1 unigram, 2 BPE, 3 words, 4 characters
-  uint64_t beginId = 1;
-  bool addsPrefix = true;
-  bool removesSpaces = true;
-  std::string_view characterMap;
-  bool isDescribed = false; ///< whether it says how it was trained
-  bool hasBytes = false;
-};
+using Piece = SentencePieceModel::Piece;
 
 SentencePieceModel readModel(std::string_view bytes,
                              const std::string &origin) {
   SentencePieceModel model;
+  bool isDescribed = false; // whether it says how it was trained
   for (Message all(bytes, origin); all.next();) {
     Message part(all.text, origin);
     if (all.field == 1) {
@@ -141,10 +128,11 @@ SentencePieceModel readModel(std::string_view bytes,
       }
       model.hasBytes |= piece.type == Piece::Byte;
     } else if (all.field == 2) { // how it was trained
-      model.isDescribed = true;
+      isDescribed = true;
       while (part.next()) {
         if (part.field == 3)
-          model.type = part.number;
+          model.type = static_cast<SentencePieceModel::Type>(
+              std::min<uint64_t>(part.number, SentencePieceModel::Characters));
         else if (part.field == 41)
           model.beginId = part.number;
       }
@@ -159,6 +147,9 @@ SentencePieceModel readModel(std::string_view bytes,
       }
     }
   }
+  if (model.pieces.empty() || !isDescribed)
+    throw InputError(origin + " is not a SentencePiece model: it has no " +
+                     (model.pieces.empty() ? "pieces" : "type"));
   return model;
 }
 
@@ -237,22 +228,23 @@ void describeUnigram(const SentencePieceModel &model, ordered_json &root) {
 
 std::string sentencePieceJson(std::string_view bytes,
                               const std::string &origin) {
-  SentencePieceModel model = readModel(bytes, origin);
-  if (model.pieces.empty() || !model.isDescribed)
-    throw InputError(origin + " is not a SentencePiece model: it has no " +
-                     (model.pieces.empty() ? "pieces" : "type"));
+  return sentencePieceJson(readModel(bytes, origin), origin);
+}
+
+std::string sentencePieceJson(const SentencePieceModel &model,
+                              const std::string &origin) {
   auto unsupported = [&](const char *what) {
     throw InputError(origin + ": SentencePiece models " + what +
                      " are not supported; unigram models, and BPE with the "
                      "text as it stands, are (T5, Llama, Mistral, Gemma)");
   };
   ordered_json root = emptyTokenizerJson();
-  if (model.type == 1) {
+  if (model.type == SentencePieceModel::Unigram) {
     describeUnigram(model, root);
     addTokens(model, root);
     return root.dump(-1, ' ', false, json::error_handler_t::replace);
   }
-  if (model.type != 2)
+  if (model.type != SentencePieceModel::Bpe)
     unsupported("of words or characters");
   if (!model.characterMap.empty() || model.removesSpaces)
     unsupported("of type BPE that normalise text");
@@ -287,18 +279,9 @@ std::string sentencePieceJson(std::string_view bytes,
   root["normalizer"] = {{"type", "Sequence"}, {"normalizers", normalizers}};
   root["decoder"] = {{"type", "Sequence"}, {"decoders", decoders}};
   if (model.beginId < model.pieces.size() &&
-      model.pieces[model.beginId].type == Piece::Control) {
-    const std::string &begin = model.pieces[model.beginId].text;
-    json first = {{"SpecialToken", {{"id", begin}, {"type_id", 0}}}};
-    json text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
-    root["post_processor"] = {
-        {"type", "TemplateProcessing"},
-        {"single", {first, text}},
-        {"pair", {first, text}},
-        {"special_tokens",
-         {{begin,
-           {{"id", begin}, {"ids", {model.beginId}}, {"tokens", {begin}}}}}}};
-  }
+      model.pieces[model.beginId].type == Piece::Control)
+    root["post_processor"] =
+        beginWith(model.beginId, model.pieces[model.beginId].text);
   // A token that is no UTF-8 cannot stand in JSON.
   return root.dump(-1, ' ', false, json::error_handler_t::replace);
 }

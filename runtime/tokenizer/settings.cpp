@@ -8,7 +8,7 @@
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/read_json.h"
-#include "runtime/tokenizer/tokenizer.h"
+#include "runtime/tokenizer/vocabulary.h"
 
 #include <algorithm>
 #include <charconv>
@@ -103,11 +103,7 @@ TokenizerPtr asFolderSays(const std::string &folder, bool isGpt2,
         }))
       listed.push_back(std::move(token));
   if (begin) {
-    json part = {{"SpecialToken", {{"id", "begin"}, {"type_id", 0}}}};
-    root["post_processor"] = {
-        {"type", "TemplateProcessing"},
-        {"single", {part, {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
-        {"special_tokens", {{"begin", {{"id", "begin"}, {"ids", {*begin}}}}}}};
+    root["post_processor"] = beginWith(static_cast<uint64_t>(*begin), "begin");
   }
   return begin || listed.size() != before
              ? parseTokenizerJson(root.dump(), folder)

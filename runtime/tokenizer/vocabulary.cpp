@@ -259,6 +259,20 @@ ordered_json emptyTokenizerJson() {
             {"merges", json::array()}}}};
 }
 
+ordered_json beginWith(uint64_t id, const std::string &token) {
+  ordered_json first = {{"SpecialToken", {{"id", token}, {"type_id", 0}}}};
+  ordered_json text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  ordered_json both = ordered_json::array({first, text});
+  return {{"type", "TemplateProcessing"},
+          {"single", both},
+          {"pair", both},
+          {"special_tokens",
+           {{token,
+             {{"id", token},
+              {"ids", json::array({id})},
+              {"tokens", json::array({token})}}}}}};
+}
+
 ordered_json addedToken(uint64_t id, const std::string &content,
                         bool isSpecial) {
   return {{"id", id},

@@ -163,6 +163,9 @@ nlohmann::ordered_json emptyTokenizerJson();
 nlohmann::ordered_json addedToken(uint64_t id, const std::string &content,
                                   bool isSpecial);
 
+/// A `post_processor` that puts a token before every text.
+nlohmann::ordered_json beginWith(uint64_t id, const std::string &token);
+
 /// The tokenizers from parsed files, each made in its own source file. Of
 /// `tokenizer.json` both its tree and its text.
 TokenizerPtr byteBpeFromJson(const nlohmann::json &root, std::string_view text,

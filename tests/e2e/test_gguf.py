@@ -65,6 +65,37 @@ class Gguf(InFolder):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(len(result.stdout.split()), 5)
 
+    def test_a_file_with_everything(self):
+        # Weights, scaled rotation, tokenizer, template, end tokens: what transformers makes of the same.
+        expected = json.loads((FILES / "chat.json").read_text())
+        environment = {"XDG_CACHE_HOME": self.path("cache")}
+        for name, options in (("text", []), ("chat", ["--chat"])):
+            result = tfmc("run", FILES / "chat.gguf", "generate", "--greedy", "--json", "--tokens", "24", "--prompt",
+                          "Hello, world!", *options, environment=environment)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(json.loads(result.stdout)["ids"], expected[name]["ids"], name)
+        model = self.path("everything.tfm")
+        self.assertEqual(tfmc("import", FILES / "chat.gguf", "-o", model).returncode, 0)
+        text = pathlib.Path(model).read_text()
+        self.assertIn('scaling = "llama3", factor = 32.0, low = 1.0', " ".join(text.split()))
+        self.assertIn("chat.gguf\")", text)
+        # A model of one's own takes the tokenizer of its weights.
+        own = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("tokenizer"))
+        pathlib.Path(model).write_text(own)
+        self.assertEqual(tfmc("build", model, "-o", self.path("everything")).returncode, 0)
+        for options in ([], ["--tokenizer", FILES / "chat.gguf"]):
+            result = run(self.path("everything"), "generate", "--weights", FILES / "chat.gguf", "--greedy", "--json",
+                         "--tokens", "24", "--prompt", "Hello, world!", *options)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(json.loads(result.stdout)["ids"], expected["text"]["ids"])
+        # Other factors are of another model.
+        data = bytearray((FILES / "chat.gguf").read_bytes())
+        at = data.index(struct.pack("<ff", 1.0, 1.0)) + 12  # the last of four
+        data[at:at + 4] = struct.pack("<f", 16.0)
+        result = tfmc("import", self.file("factors", data))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("rope_freqs.weight divides frequency", result.stderr)
+
     def test_training_and_export(self):
         out = self.path("exported")
         result = run(self.path("llama"), "export", "--weights", FILES / "llama.gguf", "-o", out + "/")

@@ -28,7 +28,7 @@ struct DataSpec;
 /// What compiling needs to know about a tokenizer.
 struct TokenizerInfo {
   /// `chars`, `bytes`, `words`, `bpe_words`, `huggingface`, `gpt2`,
-  /// `sentencepiece`.
+  /// `sentencepiece`, `gguf`.
   std::string kind;
   std::vector<std::string> files;
   int64_t size = 0;

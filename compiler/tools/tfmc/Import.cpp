@@ -22,6 +22,7 @@
 #include "runtime/files/read_json.h"
 #include "runtime/files/weights.h"
 #include "runtime/recipe.h"
+#include "runtime/tokenizer/gguf_tokenizer.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
 
@@ -332,8 +333,12 @@ private:
     const Form forms[] = {{"huggingface", {"tokenizer.json"}},
                           {"sentencepiece", {"tokenizer.model"}},
                           {"gpt2", {"vocab.json", "merges.txt"}}};
+    std::vector<Form> all(std::begin(forms), std::end(forms));
+    // What stands beside a file is there to be taken instead of its own.
+    if (isFile && hasTokenizer(GgufReader(configPath)))
+      all.push_back({"gguf", {llvm::sys::path::filename(configPath).str()}});
     std::string why;
-    for (const Form &form : forms) {
+    for (const Form &form : all) {
       std::vector<std::string> paths, names;
       for (const std::string &file : form.files)
         paths.push_back(folder + "/" + file);
@@ -351,8 +356,8 @@ private:
       spec.kind = form.kind;
       try {
         TokenizerPtr opened = openTokenizer(spec, paths);
-        if (form.files[0] != "tokenizer.json" &&
-            asFolderSays(folder, spec.kind == "gpt2", *opened)) {
+        bool isWhole = spec.kind == "huggingface" || spec.kind == "gguf";
+        if (!isWhole && asFolderSays(folder, spec.kind == "gpt2", *opened)) {
           messages() << "tfmc: note: " << folder
                      << " says more of its tokenizer than a model file can "
                         "(tokenizer_config.json): programs take it from the "
@@ -361,15 +366,18 @@ private:
         }
         return "tokenizer " + std::string(form.kind) + "(" +
                llvm::join(names, ", ") + ")\n";
-      } catch (const NotSupported &problem) {
+      } catch (const InputError &problem) {
+        // What a gguf file says of its tokenizer may be anything.
+        if (spec.kind != "gguf" &&
+            dynamic_cast<const NotSupported *>(&problem) == nullptr)
+          throw;
         if (why.empty())
           why = problem.what();
       }
     }
     messages() << "tfmc: note: "
                << (why.empty() ? "there is no tokenizer in " + folder : why)
-               << (isFile ? " (that of the .gguf file itself is not read: put "
-                            "the model's tokenizer.json beside it)"
+               << (isFile ? " (put the model's tokenizer.json beside the file)"
                           : "")
                << ": prompts are ids\n";
     return "";

@@ -12,6 +12,8 @@
 
 #include "runtime/error.h"
 #include "runtime/files/gguf.h"
+#include "runtime/tokenizer/gguf_tokenizer.h"
+#include "runtime/tokenizer/tokenizer.h"
 #include "tests/fuzz/support/TimeLimit.h"
 
 #include <cstdlib>
@@ -24,6 +26,9 @@ using namespace tfm::fuzz;
 static constexpr const char *table = R"({
   "architecture": "llama",
   "harmless": ["general.", "tokenizer."],
+  "frequencies": {"rope_freqs.weight": {
+    "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192}},
   "rows": {"token_embd.weight": "vocab_size"},
   "without": {"output.weight": "tied"},
   "keys": {"attention.head_count": "heads", "attention.head_count_kv": "groups",
@@ -47,8 +52,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (file < 0 || write(file, data, size) != static_cast<ssize_t>(size))
     std::abort();
   const nlohmann::json family = nlohmann::json::parse(table);
+  const std::string path = "/proc/self/fd/" + std::to_string(file);
   try {
-    tfm::GgufReader reader("/proc/self/fd/" + std::to_string(file));
+    tfm::GgufReader reader(path);
+    tfm::ggufTokenizerConfig(reader);
+    tfm::ggufEndTokens(reader);
+    tfm::openGgufTokenizer(path)->ids("Hello, world! 12\n");
+  } catch (const tfm::InputError &) {
+    // What a user sees as a message.
+  }
+  try {
+    tfm::GgufReader reader(path);
     readAll(reader);
     reader.config(family);
     reader.rename(family);

@@ -110,7 +110,7 @@ json family() {
   return json::parse(R"({
     "architecture": "own", "harmless": ["general.", "tokenizer."],
     "keys": {"heads": "num_heads", "eps": "norm_eps", "list": "list"},
-    "rows": {"q8": "vocab_size"}, "without": {"output": "tied", "f": "bare"},
+    "frequencies": {}, "rows": {"q8": "vocab_size"}, "without": {"output": "tied", "f": "bare"},
     "tensors": {"q8": {"name": "a.weight", "halves_of": "num_heads"},
                 "q4": {"name": "b.weight", "transposed": true},
                 "f": {"name": "c.weight", "more": -1}}})");
@@ -143,6 +143,93 @@ TEST(Gguf, ReadsEveryType) {
   std::vector<float> part(3);
   reader.readFloats("q8", *reader.find("q8"), 31, part);
   EXPECT_EQ(part, (std::vector<float>{-34.5f, 0.0f, -0.5f}));
+}
+
+// What llama.cpp's own Python makes of random bits, to the bit.
+TEST(Gguf, ReadsBlocksAsLlamaCppDoes) {
+  GgufReader reader(TFM_FIXTURES "/gguf/blocks.gguf");
+  int types = 0;
+  for (const auto &[name, entry] : reader.header().tensors) {
+    if (name.ends_with(".expected"))
+      continue;
+    ++types;
+    EXPECT_EQ(entry.dtype, name);
+    EXPECT_TRUE(isBlockType(entry.dtype)) << name;
+    std::vector<float> values = read(reader, name),
+                       expected = read(reader, name + ".expected");
+    EXPECT_EQ(values.size(), 1024U);
+    EXPECT_EQ(values, expected) << name;
+    // A part that begins and ends within blocks.
+    std::vector<float> part(301);
+    reader.readFloats(name, entry, 399, part);
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), expected.begin() + 399))
+        << name;
+  }
+  EXPECT_EQ(types, 12);
+}
+
+TEST(Gguf, ReadsListsOfAnyLengthWhereTheyAreWanted) {
+  Writer header = begun(0, 2);
+  header.add("long").add(uint32_t{9}).add(uint32_t{8}).add(uint64_t{3000});
+  for (int i = 0; i < 3000; ++i)
+    header.add(std::to_string(i).c_str());
+  header.add("number").add(uint32_t{4}).add(uint32_t{3});
+  Bytes bytes(header.text);
+  GgufReader reader(bytes.path());
+  EXPECT_EQ(reader.metadata()["long"], "a list of 3000 elements");
+  json list = reader.list("long");
+  ASSERT_EQ(list.size(), 3000U);
+  EXPECT_EQ(list[2999], "2999");
+  EXPECT_TRUE(reader.list("number").is_null());
+  EXPECT_TRUE(reader.list("other").is_null());
+}
+
+/// Factors of eight frequencies by Llama 3's formula, of base 500000.
+std::vector<float> stretched(double factor, double original) {
+  std::vector<float> factors;
+  for (int i = 0; i < 8; ++i) {
+    double turns = original / (2 * M_PI * std::pow(500000.0, i / 8.0));
+    double of = turns > 4 ? 1
+                : turns < 1
+                    ? factor
+                    : 1 / ((1 - (turns - 1) / 3) / factor + (turns - 1) / 3);
+    factors.push_back(static_cast<float>(of));
+  }
+  return factors;
+}
+
+TEST(Gguf, TellsHowFrequenciesAreScaled) {
+  auto configOf = [](std::vector<float> factors) {
+    Writer header = begun(1, 2);
+    header.add("general.architecture").add(uint32_t{8}).add("own");
+    header.add("own.base").add(uint32_t{6}).add(500000.0f);
+    header.tensor("freqs", {factors.size()}, 0, 0);
+    header.text.resize((header.text.size() + 31) / 32 * 32);
+    for (float factor : factors)
+      header.add(factor);
+    Bytes bytes(header.text);
+    GgufReader reader(bytes.path());
+    json table = family();
+    table["keys"]["base"] = "rope_theta";
+    table["rows"] = table["without"] = json::object();
+    table["frequencies"]["freqs"] = json::parse(
+        R"({"low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8192})");
+    json config = reader.config(table);
+    reader.rename(table);
+    EXPECT_TRUE(reader.header().tensors.empty()); // all is in the configuration
+    return config;
+  };
+  json scaling = configOf(stretched(32, 8192))["rope_parameters"];
+  EXPECT_EQ(scaling, json::parse(R"({"rope_type": "llama3", "factor": 32.0,
+      "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+      "original_max_position_embeddings": 8192})"));
+  for (auto factors : {stretched(32, 4096), std::vector<float>(8, NAN),
+                       std::vector<float>(8, -1.0f)})
+    EXPECT_NE(messageOf<InputError>([&] {
+                configOf(factors);
+              }).find("Llama 3's scaling"),
+              std::string::npos);
 }
 
 TEST(Gguf, SpeaksTheWordsOfAFamily) {
@@ -202,11 +289,11 @@ TEST(Gguf, ShowsTextsOfAnyBytes) {
 // Most files in the world are of such types, and whole.
 TEST(Gguf, NamesTypesThatAreNotRead) {
   Writer header = begun(1, 0);
-  header.tensor("blk.0.attn_q.weight", {256, 2}, 12, 0);
+  header.tensor("blk.0.attn_q.weight", {256, 2}, 16, 0);
   Bytes bytes(header.text);
   std::string message =
       messageOf<InputError>([&] { GgufReader reader(bytes.path()); });
-  EXPECT_NE(message.find("blk.0.attn_q.weight is of the type Q4_K"),
+  EXPECT_NE(message.find("blk.0.attn_q.weight is of the type IQ2_XXS"),
             std::string::npos);
   EXPECT_EQ(message.find("download it again"), std::string::npos);
 }

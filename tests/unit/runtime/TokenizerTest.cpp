@@ -9,11 +9,13 @@
 #include "runtime/error.h"
 #include "runtime/generation/generator.h"
 #include "runtime/philox.h"
+#include "runtime/tokenizer/gguf_tokenizer.h"
 #include "runtime/tokenizer/pretokenizer.h"
 #include "runtime/tokenizer/train_word_bpe.h"
 #include "runtime/tokenizer/utf8.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
+#include <fstream>
 #include <gtest/gtest.h>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -39,6 +41,7 @@ using Merges = std::vector<std::pair<std::string, std::string>>;
 NamedText named(const std::string &path) { return {contentOf(path), path}; }
 
 const std::string bytesFixture = TFM_FIXTURES "/bpe/bytes/";
+const std::string ggufFixture = TFM_FIXTURES "/gguf/";
 const std::string wordFixture = TFM_FIXTURES "/bpe/word/";
 
 void checkByteCases(const Tokenizer &tokenizer) {
@@ -996,6 +999,68 @@ TEST(Utf8, StreamGivesWholeCharacters) {
     all += stream.finish();
     EXPECT_EQ(all, replaceInvalidUtf8(text));
   }
+}
+
+//===----------------------------------------------------------------------===//
+// Within gguf files
+//===----------------------------------------------------------------------===//
+
+TEST(GgufTokenizer, GivesTheIdsOfTheTokenizerThatItWasMadeFrom) {
+  json files = json::parse(contentOf(ggufFixture + "tokens.json"));
+  EXPECT_EQ(files.size(), 7U);
+  for (const auto &[name, cases] : files.items()) {
+    GgufReader file(ggufFixture + name);
+    TokenizerPtr tokenizer = openGgufTokenizer(ggufFixture + name);
+    EXPECT_EQ(tokenizer->size(), ggufTokens(file)) << name;
+    for (const json &each : cases) {
+      auto text = each["text"].get<std::string>();
+      std::vector<int32_t> ids = tokenizer->ids(text);
+      EXPECT_EQ(ids, each["ids"].get<std::vector<int32_t>>())
+          << name << ": " << text;
+    }
+  }
+}
+
+TEST(GgufTokenizer, TellsWhatBeginsAndEndsATextAndHowMessagesStand) {
+  GgufReader file(ggufFixture + "chat.gguf");
+  TokenizerPtr tokenizer = openGgufTokenizer(ggufFixture + "chat.gguf");
+  // Of this kind texts begin with it where the file says nothing.
+  EXPECT_EQ(tokenizer->begin(), (std::vector<int32_t>{0}));
+  EXPECT_EQ(ggufEndTokens(file), (std::vector<int32_t>{1, 4}));
+  nlohmann::ordered_json config = ggufTokenizerConfig(file);
+  EXPECT_EQ(config["bos_token"], "<|begin_of_text|>");
+  EXPECT_EQ(config["eos_token"], "<|end_of_text|>");
+  EXPECT_TRUE(config["chat_template"].get<std::string>().starts_with(
+      "{{ bos_token }}"));
+  EXPECT_EQ(openGgufTokenizer(ggufFixture + "tokens_gpt-2.gguf")->begin(),
+            std::vector<int32_t>());
+  EXPECT_EQ(openGgufTokenizer(ggufFixture + "tokens_llama.gguf")->begin(),
+            (std::vector<int32_t>{1}));
+}
+
+TEST(GgufTokenizer, RefusesWhatItDoesNotKnow) {
+  test::TemporaryFolder folder;
+  std::string right = contentOf(ggufFixture + "tokens_llama-bpe.gguf");
+  auto changed = [&](const std::string &from, const std::string &to) {
+    std::string bytes = right;
+    size_t at = bytes.find(from);
+    EXPECT_NE(at, std::string::npos);
+    bytes.replace(at, from.size(), to);
+    std::string path = folder.path + "/changed.gguf";
+    std::ofstream(path, std::ios::binary) << bytes;
+    return messageOf<InputError>([&] { openGgufTokenizer(path); });
+  };
+  EXPECT_NE(changed("llama-bpe", "llama-bpx")
+                .find("tokenizer.ggml.pre is \"llama-bpx\""),
+            std::string::npos);
+  EXPECT_NE(changed("gpt2", "bert").find("tokenizer.ggml.model is \"bert\""),
+            std::string::npos);
+  EXPECT_NE(changed("ggml.tokens", "ggml.tokenz")
+                .find("it has no list tokenizer.ggml.tokens"),
+            std::string::npos);
+  EXPECT_NE(changed("ggml.merges", "ggml.mergez")
+                .find("it has no list tokenizer.ggml.merges"),
+            std::string::npos);
 }
 
 } // namespace
