@@ -129,7 +129,7 @@ OutputRows::OutputRows(std::span<const int64_t> shape, int64_t axis) {
   size_t rank = shape.size();
   auto inner = static_cast<size_t>(shape[rank - 1]);
   auto outer = static_cast<size_t>(shape[rank - 2]);
-  bool isLast = axis == static_cast<int64_t>(rank) - 1;
+  isLast = axis == static_cast<int64_t>(rank) - 1;
   inMatrix = isLast ? inner : outer;
   columns = isLast ? outer : inner;
   step = isLast ? inner : 1;

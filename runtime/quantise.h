@@ -64,6 +64,9 @@ public:
   /// Of each matrix, which the axes before the last two count.
   size_t outputsOfMatrix() const { return inMatrix; }
   size_t terms() const { return columns; }
+  /// Whether the outputs are the last axis of the tensor; with one of them its
+  /// terms lie beside each other all the same.
+  bool areLast() const { return isLast; }
   /// Whether the terms of an output lie beside each other.
   bool areContiguous() const { return step == 1; }
   /// Where in the tensor an output's terms begin, and how far apart they are.
@@ -74,6 +77,7 @@ public:
   size_t stride() const { return step; }
 
 private:
+  bool isLast;
   size_t rows, columns, inMatrix, step;
 };
 

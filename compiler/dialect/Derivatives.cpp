@@ -221,12 +221,20 @@ FailureOr<Cotangents> PowOp::buildVJP(OpBuilder &builder, ValueRange c) {
         PowOp::create(builder, getLoc(), base, b.constant(base, *p - 1.0));
     return Cotangents{b.mul(b.scale(c[0], *p), power), Value()};
   }
-  Value less = b.plus(getB(), -1.0);
+  // 0 ** -1 and log(0) are infinite, and what they are times 0 is none: the
+  // limit is.
+  Value zero = b.zeros(base), less = b.plus(getB(), -1.0);
   Value da =
       b.mul(b.mul(c[0], getB()), PowOp::create(builder, getLoc(), base, less));
+  da = b.select(b.compare(CompareKind::eq, getB(), zero), zero, da);
   Value db;
-  if (!isConstant(getB()))
-    db = b.mul(c[0], b.mul(getY(), LogOp::create(builder, getLoc(), base)));
+  if (!isConstant(getB())) {
+    Value isZero =
+        AndOp::create(builder, getLoc(), b.compare(CompareKind::eq, base, zero),
+                      b.compare(CompareKind::ge, getB(), zero));
+    db = b.mul(getY(), LogOp::create(builder, getLoc(), base));
+    db = b.mul(c[0], b.select(isZero, zero, db));
+  }
   return Cotangents{da, db};
 }
 

@@ -60,7 +60,7 @@ public:
   void substitute(Block &reversed, IRMapping &known);
 
 private:
-  bool canRebuild(Value value) const;
+  bool canRebuild(Value value);
   Value source(Value value) const;
   void require(Value value);
   Value rebuild(OpBuilder &builder, Value value, IRMapping &known);
@@ -69,17 +69,23 @@ private:
   unsigned carriedEnd, stackedEnd;
   /// How many elements of a value the needed slices of it hold.
   llvm::DenseMap<Value, int64_t> sliced;
+  /// Those of which that is known, and those whose arguments are recorded: a
+  /// value may be reached on many ways.
+  llvm::DenseSet<Value> rebuildable, required;
 };
 
-bool ForwardValues::canRebuild(Value value) const {
-  if (saved.contains(value))
+bool ForwardValues::canRebuild(Value value) {
+  if (saved.contains(value) || rebuildable.contains(value))
     return true;
   if (auto arg = dyn_cast<BlockArgument>(value))
     return arg.getArgNumber() == 0 || arg.getArgNumber() >= carriedEnd;
   Operation *op = value.getDefiningOp();
-  return isCheap(op) && llvm::all_of(op->getOperands(), [&](Value operand) {
-           return canRebuild(operand);
-         });
+  if (!isCheap(op) || !llvm::all_of(op->getOperands(), [&](Value operand) {
+        return canRebuild(operand);
+      }))
+    return false;
+  rebuildable.insert(value);
+  return true;
 }
 
 /// Follows moves back to the value worth saving. A slice is saved by saving
@@ -99,7 +105,7 @@ Value ForwardValues::source(Value value) const {
 
 /// Records the arguments that rebuilding `value` reads.
 void ForwardValues::require(Value value) {
-  if (saved.contains(value))
+  if (saved.contains(value) || !required.insert(value).second)
     return;
   if (auto arg = dyn_cast<BlockArgument>(value)) {
     unsigned number = arg.getArgNumber();

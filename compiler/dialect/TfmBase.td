@@ -68,7 +68,7 @@ class Tfm_Op<string mnemonic, list<Trait> traits = []>
   /// The value of `mapAxis(operand, place, size)`; empty: in AxisMaps.cpp.
   string axes = "";
   let extraClassDefinition = !if(!empty(flops), "", [{
-    int64_t $cppClass::getFlops() {
+    ::tfm::FlopCount $cppClass::getFlops() {
       return ::tfm::elementFlops(getOperation(), }] # flops # [{);
     }
   }]) # !if(!empty(axes), "", [{

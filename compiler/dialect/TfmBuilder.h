@@ -72,13 +72,15 @@ struct TfmBuilder {
   /// 1]: what the row is, times 127 over its largest magnitude, to the nearest.
   /// (Dettmers et al. 2022, "LLM.int8()", section 2.1, "vector-wise".) What is
   /// lost is half a scale in each element. A row of zeros gets a scale that is
-  /// no zero; and none is denormal, which kernels take for zero.
+  /// no zero; and none is denormal, which kernels take for zero. That of a row
+  /// with what is not a number is none.
   std::pair<Value, Value> quantiseRows(Value x) {
     constexpr double largest = 127,
                      smallest = largest * std::numeric_limits<float>::min();
     mlir::RankedTensorType type = tensorType(x);
     Value magnitude = ReduceMaxOp::create(
-        builder, loc, AbsOp::create(builder, loc, x), type.getRank() - 1);
+        builder, loc, AbsOp::create(builder, loc, x), type.getRank() - 1,
+        /*keeps_nan=*/true);
     magnitude =
         MaxOp::create(builder, loc, magnitude, constant(magnitude, smallest));
     Value inverse = div(constant(magnitude, largest), magnitude);

@@ -9,6 +9,7 @@
 #define TFM_DIALECT_TFMDIALECT_H
 
 #include "compiler/dialect/AxisMap.h"
+#include "compiler/dialect/FlopCount.h"
 #include "compiler/dialect/ScalarFunctions.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -46,7 +47,7 @@ Domain domainOf(mlir::Value value);
 
 /// `perElement` for each element of the first operand of `op`; none where that
 /// is not of floats.
-int64_t elementFlops(mlir::Operation *op, int64_t perElement);
+FlopCount elementFlops(mlir::Operation *op, int64_t perElement);
 
 /// See TfmOps.td.
 template <typename OpT>
@@ -90,7 +91,7 @@ mlir::Type arithmeticType(mlir::Type element);
 
 /// The floating-point operations of one execution of `op`, its regions
 /// included (see FlopsOpInterface); none of an op that is not of tfm.
-int64_t flopsOf(mlir::Operation *op);
+FlopCount flopsOf(mlir::Operation *op);
 
 /// [count, ...] of slices of a type.
 mlir::RankedTensorType stackedType(mlir::RankedTensorType slice, int64_t count);

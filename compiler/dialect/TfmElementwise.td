@@ -137,7 +137,7 @@ def MulOp : Tfm_BinaryOp<"mul", "a * b", [Commutative, CheapToRebuild]> { let ha
 def DivOp : Tfm_BinaryOp<"div", "a / b; integers round towards zero, and x / 0 is 0", [CheapToRebuild]> {
   let hasFolder = 1;
 }
-def PowOp : Tfm_BinaryOp<"pow", "a ** b, for a > 0 or a constant integral b"> {
+def PowOp : Tfm_BinaryOp<"pow", "a ** b; not a number for a < 0 and a b that is not whole"> {
   let arguments = (ins FloatTensor:$a, FloatTensor:$b);
   let results = (outs FloatTensor:$y);
 }

@@ -65,7 +65,7 @@ def FlopsOpInterface : OpInterface<"FlopsOpInterface"> {
     Ask with `tfm::flopsOf`.
   }];
   let methods = [
-    InterfaceMethod<"The floating-point operations of one execution.", "int64_t", "getFlops">,
+    InterfaceMethod<"The floating-point operations of one execution.", "::tfm::FlopCount", "getFlops">,
   ];
 }
 

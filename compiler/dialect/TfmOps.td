@@ -286,7 +286,19 @@ class Tfm_ReduceOp<string mnemonic, string what> : Tfm_DiffOp<mnemonic, [InferTy
 }
 def ReduceSumOp : Tfm_ReduceOp<"reduce_sum", "the sum">;
 def ReduceMaxOp : Tfm_ReduceOp<"reduce_max",
-    "the maximum (equal maxima share the cotangent)">;
+    "the maximum (equal maxima share the cotangent)"> {
+  let description = [{
+    What is not a number is passed over, as those that take the maximum off meet
+    it again; with `keeps_nan` the maximum is none then either.
+
+    Example:
+
+    ```mlir
+    %y = tfm.reduce_max %x axis 1 {keeps_nan} : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$x, I64Attr:$axis, UnitAttr:$keeps_nan);
+}
 
 class Tfm_RowOp<string mnemonic, int count, string formula, dag extra = (ins), list<Trait> traits = []>
     : Tfm_DiffOp<mnemonic, [AllTypesMatch<["x", "y"]>] # traits> {

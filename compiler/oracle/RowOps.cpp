@@ -54,8 +54,9 @@ void reduceSum(Frame &frame, ReduceSumOp op) {
 }
 
 void reduceMax(Frame &frame, ReduceMaxOp op) {
-  reduce(frame, op, -infinity,
-         [](double a, double b) { return std::max(a, b); });
+  reduce(frame, op, -infinity, [&](double a, double b) {
+    return op.getKeepsNan() && std::isnan(b) ? b : std::max(a, b);
+  });
 }
 
 void cumsum(Frame &frame, CumsumOp op) {

@@ -31,8 +31,8 @@ static void visitOps(Region &region, int64_t executions,
 void tfm::countFlops(Region &region, int64_t executions,
                      llvm::StringMap<FlopCount> &byKind) {
   visitOps(region, executions, [&](Operation *op, int64_t times) {
-    if (int64_t flops = flopsOf(op))
-      byKind[op->getName().stripDialect()] += FlopCount(times) * flops;
+    if (FlopCount flops = flopsOf(op))
+      byKind[op->getName().stripDialect()] += times * flops;
   });
 }
 
@@ -41,7 +41,7 @@ void tfm::countProducts(Region &region, int64_t executions,
   visitOps(region, executions, [&](Operation *op, int64_t times) {
     if (isa<MatmulOp, AttentionOp, AttentionBackwardOp>(op))
       byType[dtypeOf(getElementTypeOrSelf(op->getOperand(0)))] +=
-          FlopCount(times) * flopsOf(op);
+          times * flopsOf(op);
   });
 }
 

@@ -8,6 +8,7 @@
 #ifndef TFM_REPORT_FLOPS_H
 #define TFM_REPORT_FLOPS_H
 
+#include "compiler/dialect/FlopCount.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <cstdint>
@@ -19,9 +20,6 @@ class Type;
 } // namespace mlir
 
 namespace tfm {
-
-/// FLOPs, of a whole update of the largest models more than 64 bits hold.
-using FlopCount = __int128;
 
 /// FLOPs of one execution of a region, by the kind of op (`matmul`); what an op
 /// takes, FlopsOpInterface says. The counts are added to `byKind`, each times

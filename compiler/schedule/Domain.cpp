@@ -66,31 +66,36 @@ Passage tfm::passageThrough(Operation *op, Role role, const Domain &domain) {
 void tfm::forEachLeaf(Value value, Role role, const Domain &domain,
                       const OpSet &materialised,
                       function_ref<void(const Leaf &)> visit) {
-  Operation *op = value.getDefiningOp();
-  if (!op || !isFree(op) || materialised.contains(op)) {
-    visit({value, value, role, role != Role::Other});
-    return;
-  }
-  if (isa<ConstantOp, IotaOp, PositionsOp>(op))
-    return;
-  if (!isViewOp(op)) {
-    for (Value operand : op->getOperands())
-      forEachLeaf(operand, role, domain, materialised, visit);
-    return;
-  }
-  switch (passageThrough(op, role, domain)) {
-  case Passage::Same:
-    forEachLeaf(op->getOperand(0), role, domain, materialised, visit);
-    return;
-  case Passage::RowScalar:
-    forEachLeaf(op->getOperand(0), Role::Scalar, domain, materialised, visit);
-    return;
-  case Passage::Memory:
-    Value base = viewBase(op->getOperand(0), materialised);
-    if (!isSplat(base))
-      visit({base, value, role, /*inRegister=*/false});
-    return;
-  }
+  // Free ops may lead to one of them on many ways.
+  llvm::DenseSet<std::pair<Value, int>> seen;
+  auto walk = [&](auto &&self, Value value, Role role) -> void {
+    if (!seen.insert({value, static_cast<int>(role)}).second)
+      return;
+    Operation *op = value.getDefiningOp();
+    if (!op || !isFree(op) || materialised.contains(op)) {
+      visit({value, value, role, role != Role::Other});
+      return;
+    }
+    if (isa<ConstantOp, IotaOp, PositionsOp>(op))
+      return;
+    if (!isViewOp(op)) {
+      for (Value operand : op->getOperands())
+        self(self, operand, role);
+      return;
+    }
+    switch (passageThrough(op, role, domain)) {
+    case Passage::Same:
+      return self(self, op->getOperand(0), role);
+    case Passage::RowScalar:
+      return self(self, op->getOperand(0), Role::Scalar);
+    case Passage::Memory:
+      Value base = viewBase(op->getOperand(0), materialised);
+      if (!isSplat(base))
+        visit({base, value, role, /*inRegister=*/false});
+      return;
+    }
+  };
+  walk(walk, value, role);
 }
 
 bool tfm::readsAtPoint(Operation *op, unsigned operand) {

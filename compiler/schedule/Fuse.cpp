@@ -66,7 +66,7 @@ private:
       }
     }
     result.groupOf[op] = size();
-    result.groups.push_back({kind, {op}, own});
+    result.groups.push_back({kind, {op}, own, ++versions});
     return success();
   }
 
@@ -286,24 +286,58 @@ private:
   /// Whether any op of kernel `reader` reads a result of kernel `producer`;
   /// `inRegister` says whether all of them do so at their own point.
   bool reads(int reader, int producer, bool &inRegister) const {
-    bool any = false;
-    inRegister = true;
-    for (Operation *op : result.groups[reader].ops)
-      forEachRead(op, result.groups[reader].domain, materialised,
-                  [&](const Leaf &leaf) {
-                    if (groupOfValue(leaf.base) != producer)
-                      return;
-                    any = true;
-                    inRegister &= leaf.inRegister &&
-                                  !isColumnReduction(leaf.base.getDefiningOp());
-                  });
-    return any;
+    const auto &links = linked().of[reader];
+    auto found = llvm::find_if(
+        links, [&](const Link &link) { return link.producer == producer; });
+    if (found == links.end())
+      return false;
+    inRegister = found->inRegister;
+    return true;
   }
 
   /// Whether to read it once for two kernels is a reason to make them one: a
   /// single number only ties the one kernel to what the other waits for.
   static bool isWorthSharing(Value base) {
     return tensorType(base).getNumElements() > 1;
+  }
+
+  /// That a kernel reads results of another one.
+  struct Link {
+    int producer;
+    bool inRegister; ///< at its own point, all of them
+  };
+  struct Links {
+    std::vector<llvm::SmallVector<Link, 4>> of; ///< of each kernel
+    std::vector<llvm::SmallVector<int, 4>> readers;
+  };
+  /// Computed when they are asked for after kernels have changed.
+  const Links &linked() const {
+    if (links)
+      return *links;
+    size_t count = result.groups.size();
+    links.emplace();
+    links->of.resize(count);
+    links->readers.resize(count);
+    for (auto [reader, group] : llvm::enumerate(result.groups)) {
+      auto &own = links->of[reader];
+      for (Operation *op : group.ops)
+        forEachRead(op, group.domain, materialised, [&](const Leaf &leaf) {
+          int producer = groupOfValue(leaf.base);
+          if (producer < 0)
+            return;
+          bool inRegister =
+              leaf.inRegister && !isColumnReduction(leaf.base.getDefiningOp());
+          auto found = llvm::find_if(
+              own, [&](const Link &link) { return link.producer == producer; });
+          if (found != own.end()) {
+            found->inRegister &= inRegister;
+            return;
+          }
+          own.push_back({producer, inRegister});
+          links->readers[producer].push_back(static_cast<int>(reader));
+        });
+    }
+    return *links;
   }
 
   bool shareInput(int a, int b) const {
@@ -338,15 +372,19 @@ private:
         first.domain != second.domain ||
         first.ops.size() + second.ops.size() > mostOps)
       return false;
+    if (apart.contains({first.version, second.version}))
+      return false;
     bool inRegister;
     bool direct = reads(b, a, inRegister);
-    if (direct ? !inRegister : !shareInput(a, b))
+    if (direct ? !inRegister : !shareInput(a, b)) {
+      apart.insert({first.version, second.version});
       return false;
-    bool ignored, canSink = true, canHoist = true;
-    for (int between = a + 1; between < b; ++between) {
-      canSink &= !reads(between, a, ignored);
-      canHoist &= !reads(b, between, ignored);
     }
+    auto isBetween = [&](int k) { return a < k && k < b; };
+    bool canSink = llvm::none_of(linked().readers[a], isBetween);
+    bool canHoist = llvm::none_of(linked().of[b], [&](const Link &link) {
+      return isBetween(link.producer);
+    });
     if (!canSink && !canHoist) {
       std::optional<int> moved = moveBefore(a, b);
       if (!moved)
@@ -391,20 +429,29 @@ private:
     llvm::sort(into.ops, [](Operation *x, Operation *y) {
       return x->isBeforeInBlock(y);
     });
+    into.version = 0;
     result.groups.erase(result.groups.begin() + source);
     number();
   }
 
   /// Notes which kernel each op is in.
   void number() {
-    for (auto [index, group] : llvm::enumerate(result.groups))
+    for (auto [index, group] : llvm::enumerate(result.groups)) {
+      if (group.version == 0)
+        group.version = ++versions;
       for (Operation *op : group.ops)
         result.groupOf[op] = static_cast<int>(index);
+    }
+    links.reset();
   }
 
   Block &block;
   const OpSet &materialised;
   FusedBlock result;
+  unsigned versions = 0;
+  mutable std::optional<Links> links;
+  /// Kernels, by version, that have nothing in common.
+  llvm::DenseSet<std::pair<unsigned, unsigned>> apart;
 };
 
 } // namespace
@@ -458,10 +505,13 @@ void tfm::findMaterialised(Block &block, OpSet &result) {
     if (def && isFree(def) && !isSplat(base))
       result.insert(def);
   };
+  // Free ops may lead to one of them on many ways.
+  llvm::DenseSet<std::pair<Value, int>> seen;
   std::function<void(Value, Role, const Domain &)> visit =
       [&](Value value, Role role, const Domain &domain) {
         Operation *op = value.getDefiningOp();
-        if (!op || !isFree(op) || result.contains(op) || isa<PositionsOp>(op))
+        if (!op || !isFree(op) || result.contains(op) || isa<PositionsOp>(op) ||
+            !seen.insert({value, static_cast<int>(role)}).second)
           return;
         if (!isViewOp(op)) {
           for (Value operand : op->getOperands())
@@ -486,6 +536,7 @@ void tfm::findMaterialised(Block &block, OpSet &result) {
       // A scatter computes its ids row by row.
       bool ids = isa<ScatterAddOp>(&op) && operand.getOperandNumber() == 1 &&
                  isa_and_nonnull<PositionsOp, IotaOp>(value.getDefiningOp());
+      seen.clear();
       if (!standsAlone(&op) && readsAtPoint(&op, operand.getOperandNumber()))
         visit(value, domain.roleOf(value.getType()), domain);
       else if (!ids)

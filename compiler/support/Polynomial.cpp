@@ -446,6 +446,17 @@ std::optional<Polynomial> Polynomial::apply(Op op, const Polynomial &a,
   return fromAtom(std::move(atom));
 }
 
+int64_t Polynomial::numFactors() const {
+  int64_t most = 0;
+  for (const Term &term : terms) {
+    int64_t factors = 0;
+    for (const Factor &factor : term.factors)
+      factors += std::abs(factor.exponent);
+    most = std::max(most, factors);
+  }
+  return most;
+}
+
 std::optional<int64_t> Polynomial::evaluate() const {
   // Terms may leave the range of the sum and come back.
   __int128 sum = 0;

@@ -80,6 +80,8 @@ public:
   /// The name, where this is exactly one; else empty.
   llvm::StringRef name() const;
   size_t numTerms() const { return terms.size(); }
+  /// The most factors that a term has, above and below the line.
+  int64_t numFactors() const;
   /// What computing with it costs, at least 1: grows with its terms, their
   /// factors and the texts of these.
   size_t weight() const;

@@ -52,13 +52,18 @@ template <typename ReduceOp> void legalizeReduction(OpBuilder &b, ReduceOp op) {
     outer *= size;
   if (axis == rank - 1)
     return;
+  auto keepNan = [&]([[maybe_unused]] ReduceOp reduced) {
+    if constexpr (std::is_same_v<ReduceOp, ReduceMaxOp>)
+      reduced.setKeepsNan(op.getKeepsNan());
+  };
   if (outer == 1) {
     if (rank - axis <= 2)
       return;
     int64_t rows = type.getDimSize(axis);
     auto matrix = withShape(op.getX(), {rows, type.getNumElements() / rows});
     Value x = ReshapeOp::create(b, op.getLoc(), matrix, op.getX());
-    Value reduced = ReduceOp::create(b, op.getLoc(), x, 0);
+    auto reduced = ReduceOp::create(b, op.getLoc(), x, 0);
+    keepNan(reduced);
     op.replaceAllUsesWith(
         ReshapeOp::create(b, op.getLoc(), op.getType(), reduced).getY());
     return;
@@ -70,7 +75,8 @@ template <typename ReduceOp> void legalizeReduction(OpBuilder &b, ReduceOp op) {
   permutation.push_back(axis);
   Value transposed =
       TransposeOp::create(b, op.getLoc(), op.getX(), permutation);
-  Value reduced = ReduceOp::create(b, op.getLoc(), transposed, rank - 1);
+  auto reduced = ReduceOp::create(b, op.getLoc(), transposed, rank - 1);
+  keepNan(reduced);
   op.replaceAllUsesWith(
       ReshapeOp::create(b, op.getLoc(), op.getType(), reduced).getY());
 }

@@ -326,14 +326,20 @@ private:
 
   /// Whether `value` is a product, or one with a bias.
   static bool comesFromProduct(Value value) {
-    Operation *op = value.getDefiningOp();
-    if (isa_and_nonnull<MatmulOp>(op))
-      return true;
-    if (isa_and_nonnull<ReshapeOp, TransposeOp, SliceOp>(op))
-      return comesFromProduct(op->getOperand(0));
-    auto add = dyn_cast_or_null<AddOp>(op);
-    return add &&
-           (comesFromProduct(add.getA()) || comesFromProduct(add.getB()));
+    // A sum may be reached on many ways.
+    llvm::DenseSet<Value> seen;
+    auto comes = [&](auto &&self, Value value) -> bool {
+      Operation *op = value.getDefiningOp();
+      if (isa_and_nonnull<MatmulOp>(op))
+        return true;
+      if (!seen.insert(value).second)
+        return false;
+      if (isa_and_nonnull<ReshapeOp, TransposeOp, SliceOp>(op))
+        return self(self, op->getOperand(0));
+      auto add = dyn_cast_or_null<AddOp>(op);
+      return add && (self(self, add.getA()) || self(self, add.getB()));
+    };
+    return comes(comes, value);
   }
 
   /// Readers of a stacked result take its bf16 form and widen it inside.

@@ -129,6 +129,10 @@ struct MergeScales : OpRewritePattern<MulOp> {
     if (!factor || !inner->hasOneUse())
       return rewriter.notifyMatchFailure(
           op, "not a product with another constant that only this reads");
+    // Step by step small elements may have a product where this has none.
+    auto product = static_cast<float>(*factor * *outer);
+    if (!std::isnormal(product) && *factor != 0 && *outer != 0)
+      return rewriter.notifyMatchFailure(op, "out of the range of floats");
     rewriter.replaceOpWithNewOp<MulOp>(
         op, inner.getA(), splat(rewriter, op.getLoc(), type, *factor * *outer));
     return success();

@@ -134,13 +134,18 @@ std::string ChatTemplate::render(const ordered_json &messages,
   }
 }
 
-ordered_json messagesOf(const std::string &text, const std::string &origin) {
+bool isMessageList(std::string_view text) {
   const char *blanks = " \t\r\n";
   size_t first = text.find_first_not_of(blanks);
-  bool isList = first != std::string::npos && text[first] == '[';
+  if (first == text.npos || text[first] != '[')
+    return false;
   // A text may begin with a bracket, too.
-  first = isList ? text.find_first_not_of(blanks, first + 1) : first;
-  if (!isList || first == std::string::npos || text[first] != '{') {
+  first = text.find_first_not_of(blanks, first + 1);
+  return first != text.npos && text[first] == '{';
+}
+
+ordered_json messagesOf(const std::string &text, const std::string &origin) {
+  if (!isMessageList(text)) {
     ordered_json message = {{"role", "user"},
                             {"content", replaceInvalidUtf8(text)}};
     return ordered_json::array({message});

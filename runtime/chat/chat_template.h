@@ -54,6 +54,9 @@ private:
   jinja::Members variables;
 };
 
+/// Whether a prompt's text is a JSON list of messages: it begins as one.
+bool isMessageList(std::string_view text);
+
 /// The messages of a prompt's text: those of a JSON list, or the text as one
 /// message of the user. Throws InputError naming `origin` for a list that is
 /// none of messages.

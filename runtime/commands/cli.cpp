@@ -130,7 +130,7 @@ void addCommon(CLI::App *command, CommonOptions &options,
       ->add_option("--threads", options.threads,
                    "threads to use (default: all processors, or as many "
                    "as pay: see info)")
-      ->check(usage::wholeNumber(1, 1024));
+      ->transform(usage::wholeNumber(1, 1024));
   addDevice(command, options);
   if (withJson)
     command->add_flag("--json", options.json, "answer as one JSON object");
@@ -212,7 +212,8 @@ template <typename T>
 CLI::Option *addWhole(CLI::App *command, const KeyOption &key, T &value,
                       uint64_t most = maxCount) {
   return command->add_option(key.option, value, key.help)
-      ->check(usage::wholeNumber(static_cast<uint64_t>(key.range.least), most));
+      ->transform(
+          usage::wholeNumber(static_cast<uint64_t>(key.range.least), most));
 }
 
 void addTrain(CLI::App &app, TrainCommand &train) {
@@ -282,7 +283,7 @@ void addData(CLI::App &app, DataCommand &data) {
   command
       ->add_option("--count", data.count,
                    "the first so many rows (default: 5; 0: sizes only)")
-      ->check(usage::wholeNumber(0, maxCount));
+      ->transform(usage::wholeNumber(0, maxCount));
   command
       ->add_option("--part", data.part, "train or validation (default: train)")
       ->check(CLI::IsMember({"train", "validation"}));
@@ -330,7 +331,7 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
   constexpr KeyOption greedy = keyOption("generate.greedy");
   command->add_flag(greedy.option, generate.greedy, greedy.help);
   command->add_option("--seed", generate.seed, "seed of the draws")
-      ->check(usage::wholeNumber(0, maxSeed));
+      ->transform(usage::wholeNumber(0, maxSeed));
   constexpr KeyOption stop = keyOption("generate.stop");
   command
       ->add_option(stop.option, generate.stop,
@@ -347,7 +348,7 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
       ->add_option("--lookahead", generate.lookahead,
                    "verify at most K tokens at once that the text so far "
                    "proposes: the same text, faster where it repeats itself")
-      ->check(usage::wholeNumber(0, maxCount));
+      ->transform(usage::wholeNumber(0, maxCount));
   command
       ->add_option("--prompts", generate.prompts,
                    "file with prompts to continue, one a line, or JSON objects "
@@ -358,13 +359,13 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
   CLI::Option *count =
       command
           ->add_option("--count", generate.count, "this many texts of a prompt")
-          ->check(usage::wholeNumber(1, maxCount));
+          ->transform(usage::wholeNumber(1, maxCount));
   addCommon(command, generate);
   command
       ->add_option("--logprobs", generate.logprobs,
                    "with --json: of each token its log-probability and the K "
                    "best")
-      ->check(usage::wholeNumber(0, maxCount))
+      ->transform(usage::wholeNumber(0, maxCount))
       ->needs(command->get_option("--json"));
   command
       ->add_flag("-i,--interactive", generate.interactive,
@@ -440,7 +441,7 @@ void declare(CLI::App &app, Commands &commands) {
       ->add_option("--seed", commands.exportation.seed,
                    "instead of --weights: those that `train` begins with, "
                    "drawn from this seed")
-      ->check(usage::wholeNumber(0, maxSeed))
+      ->transform(usage::wholeNumber(0, maxSeed))
       ->excludes(exported)
       ->excludes(exportation->get_option("--partial"));
   exportation->callback([&commands] {

@@ -190,7 +190,7 @@ void describeQuantised(const std::vector<FloatTensor> &tensors, StoredType type,
     if (tensor.outputAxis < 0)
       continue;
     OutputRows rows(tensor.shape, tensor.outputAxis);
-    if (!rows.areContiguous())
+    if (rows.areLast())
       transposed.push_back(tensor.name);
     if (type == StoredType::INT4)
       metadata[termsKey + tensor.name] = std::to_string(rows.terms());
@@ -516,8 +516,10 @@ static void requireRunFolder(const tfm_model &descriptor,
                    options.out) +
         ", choose another --out, or pass --overwrite");
 
-  if (!options.log.empty())
+  if (!options.log.empty()) {
     requireNoRunFile(options.log);
+    requireNoFileOf(options.out, options.log);
+  }
   if (!options.profile.empty()) {
     requireNoRunFile(options.profile);
     requireNoFileOf(options.out, options.profile);

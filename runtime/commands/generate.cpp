@@ -271,7 +271,7 @@ std::vector<Prompt> promptsFor(const GenerateCommand &command) {
   });
   std::string name = file == "-" ? "standard input" : file;
   std::set<std::string> unread;
-  std::vector<Prompt> prompts = promptsOf(text, name, unread);
+  std::vector<Prompt> prompts = promptsOf(text, name, command.chat, unread);
   if (!unread.empty() && command.speaks())
     say(printable(fmt::format("note: of the objects in {} `prompt` alone is "
                               "read, not {}\n",

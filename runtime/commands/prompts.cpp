@@ -7,6 +7,7 @@
 
 #include "runtime/commands/prompts.h"
 
+#include "runtime/chat/chat_template.h"
 #include "runtime/files/read_json.h"
 
 #include <algorithm>
@@ -52,7 +53,7 @@ static void readObject(std::string_view line, Prompt &prompt,
 }
 
 std::vector<Prompt> promptsOf(std::string_view text, const std::string &name,
-                              std::set<std::string> &unread) {
+                              bool areMessages, std::set<std::string> &unread) {
   std::vector<Prompt> prompts;
   text = withoutByteOrderMark(text);
   size_t first = text.find_first_not_of(" \t\r\n");
@@ -69,6 +70,8 @@ std::vector<Prompt> promptsOf(std::string_view text, const std::string &name,
       prompt.problem = "this line is empty, and so no prompt";
     else if (isJson)
       readObject(line, prompt, unread);
+    else if (areMessages && isMessageList(line))
+      prompt.text = line;
     else
       prompt.text = unescape(line);
   }

@@ -68,7 +68,8 @@ inline CLI::Validator between(int low, int high) {
                 "from " + std::to_string(low) + " to " + std::to_string(high));
 }
 
-/// A whole number in decimal from `low` to `high`: none is cut to fit.
+/// A whole number in decimal from `low` to `high`: none is cut to fit. To be
+/// given to `transform`.
 inline CLI::Validator wholeNumber(uint64_t low, uint64_t high) {
   return CLI::Validator(
       [=](std::string &text) -> std::string {
@@ -76,8 +77,11 @@ inline CLI::Validator wholeNumber(uint64_t low, uint64_t high) {
         const char *last = text.data() + text.size();
         auto [end, error] = std::from_chars(text.data(), last, value);
         bool isNumber = end == last && !text.empty();
-        if (isNumber && error == std::errc() && value >= low && value <= high)
+        if (isNumber && error == std::errc() && value >= low && value <= high) {
+          // Zeros in front would make it octal.
+          text = std::to_string(value);
           return "";
+        }
         bool isLarge = isNumber && (error == std::errc::result_out_of_range ||
                                     value > high);
         return (isLarge ? "must be at most " + std::to_string(high)

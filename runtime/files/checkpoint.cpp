@@ -289,6 +289,14 @@ std::optional<double> bestLoss(const std::string &folder) {
   return loss.is_number() ? std::optional(loss.get<double>()) : std::nullopt;
 }
 
+void requireNoOtherTokenizer(const RunFolder &run, const std::string &json) {
+  std::string path = run.file("tokenizer.json");
+  if (fileExists(path) && !fileExists(run.file("log.jsonl")) &&
+      readFile(path, "the tokenizer there") != json)
+    throw InputError(path + " is not of a run, and would be lost: choose "
+                            "another --out, or pass --overwrite");
+}
+
 void saveTokenizer(const RunFolder &run, const std::string &json, bool isNew) {
   std::string path = run.file("tokenizer.json");
   if (!isNew && fileExists(path)) {

@@ -47,6 +47,10 @@ std::optional<double> bestLoss(const std::string &folder);
 /// goes on, must be the same.
 void saveTokenizer(const RunFolder &run, const std::string &json, bool isNew);
 
+/// Throws InputError where a folder in which no training was begun has another
+/// tokenizer.json, which is somebody's own and would be lost.
+void requireNoOtherTokenizer(const RunFolder &run, const std::string &json);
+
 /// Throws InputError where `path` is the tokenizer.json of a run directory and
 /// `content` is not what the training wrote there.
 void requireTokenizerOfRun(const std::string &path, const std::string &content);

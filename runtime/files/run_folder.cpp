@@ -281,6 +281,11 @@ void RunFolder::removeUnfinished() const {
 }
 
 void RunFolder::clear(bool overwrite) {
+  // It had none when it was chosen.
+  if (!overwrite && holdsWeights(folder))
+    throw InputError(folder +
+                     " holds a run by now: another training has written it "
+                     "meanwhile. Choose another --out, or pass --overwrite");
   // Of a run that was killed before its first checkpoint, or somebody's own?
   std::string best = file("best/model.safetensors");
   if (!overwrite && fileExists(best) &&

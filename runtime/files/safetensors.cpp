@@ -329,7 +329,7 @@ static std::string headerText(const std::vector<FloatTensor> &tensors,
       continue;
     }
     OutputRows rows(shape, tensor.outputAxis);
-    if (!rows.areContiguous())
+    if (rows.areLast())
       std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
     auto addRows = [&](std::string_view suffix, std::string_view dtype,
                        size_t perRow) {

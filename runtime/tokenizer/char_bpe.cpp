@@ -35,6 +35,10 @@ struct Rules {
   bool prefixOnce = false;  ///< not before a text that begins with it
   std::vector<std::pair<std::string, std::string>> replace;
   std::string splitAt; ///< pieces begin with it; empty: one piece
+  /// Whether it is a normalizer that changes texts, and not Metaspace.
+  bool isNormalizer() const {
+    return !prefixOnce && !prefixFirst && (!prefix.empty() || !replace.empty());
+  }
   TokenDecoder decoder;
 };
 
@@ -55,6 +59,17 @@ public:
     }
     hasBytes = all;
     merges.expectComplete(vocabulary, added, origin);
+    // Those are found in a text that is normalised, as they are then.
+    auto isFoundLater = [&](const AddedToken &token) {
+      return token.normalized && rules.isNormalizer();
+    };
+    for (AddedToken token : added)
+      if (isFoundLater(token)) {
+        normalizedIds.push_back(vocabulary.find(token.text));
+        token.text = normalize(token.text, /*offset=*/0);
+        normalized.push_back(std::move(token));
+      }
+    std::erase_if(added, isFoundLater);
   }
 
   int64_t size() const override { return vocabulary.size(); }
@@ -91,6 +106,14 @@ public:
 private:
   void encodePlain(std::string_view plain, size_t offset,
                    std::vector<int32_t> &ids) const {
+    std::string text = normalize(plain, offset);
+    cutAtTokens(
+        text, normalized,
+        [&](std::string_view part, size_t) { encodePieces(part, ids); },
+        [&](size_t i) { ids.push_back(normalizedIds[i]); });
+  }
+
+  std::string normalize(std::string_view plain, size_t offset) const {
     std::string text(plain);
     // Metaspace looks for its prefix in the replaced text, a normalizer does
     // not look at all.
@@ -101,13 +124,17 @@ private:
       text = replaceAll(text, from, to);
     if (wants && rules.prefixOnce && !text.starts_with(rules.prefix))
       text.insert(0, rules.prefix);
+    return text;
+  }
+
+  void encodePieces(std::string_view text, std::vector<int32_t> &ids) const {
     std::vector<int32_t> first;
     for (size_t at = 0; at < text.size();) {
       size_t end = text.size();
       if (!rules.splitAt.empty())
         end = std::min(text.find(rules.splitAt, at + 1), end);
       first.clear();
-      characters(std::string_view(text).substr(at, end - at), first);
+      characters(text.substr(at, end - at), first);
       merges.apply(first, ids);
       at = end;
     }
@@ -140,7 +167,8 @@ private:
   }
 
   Vocabulary vocabulary;
-  std::vector<AddedToken> added;
+  std::vector<AddedToken> added, normalized;
+  std::vector<int32_t> normalizedIds;
   Rules rules;
   BpeMerges merges;
   std::string source;

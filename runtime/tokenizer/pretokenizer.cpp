@@ -9,8 +9,11 @@
 
 #include "runtime/error.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
+#include <string>
+#include <utility>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -18,6 +21,8 @@
 #define TFM_SPACES                                                             \
   "\\x09-\\x0D\\x20\\x85\\xA0\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}"   \
   "\\x{202F}\\x{205F}\\x{3000}"
+
+#define TFM_WORDS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 
 namespace tfm {
 
@@ -35,6 +40,50 @@ std::string escapePattern(std::string_view text) {
   return pattern;
 }
 
+/// What a class has in it in Oniguruma's terms, as far as PCRE2 takes others
+/// (https://github.com/kkos/oniguruma/blob/master/doc/RE, UTS #18): `s`, `w`,
+/// `[:alpha:]`. Empty for all that mean the same.
+static std::string_view contentOf(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> contents[] = {
+      {"s", TFM_SPACES},
+      {"w", TFM_WORDS},
+      {"[:space:]", TFM_SPACES},
+      {"[:word:]", TFM_WORDS},
+      {"[:alpha:]", "\\p{Alphabetic}"},
+      {"[:alnum:]", "\\p{Alphabetic}\\p{Nd}"},
+      {"[:upper:]", "\\p{Uppercase}"},
+      {"[:lower:]", "\\p{Lowercase}"},
+      {"[:punct:]", "\\p{P}\\p{S}"}};
+  for (const auto &[own, content] : contents)
+    if (own == name)
+      return content;
+  return {};
+}
+
+/// `\p{Han}` as PCRE2 writes it: those whose script that is, not those that are
+/// used with it, too. What is no script stays as it is.
+static std::string propertyOf(std::string_view escape) {
+  std::string script(escape);
+  if (script.size() < 6 || script.find(':') != script.npos)
+    return script;
+  script.insert(script[3] == '^' ? 4 : 3, "sc:");
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  pcre2_code *code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(script.data()), script.size(),
+                    PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr);
+  bool isScript = code != nullptr;
+  pcre2_code_free(code);
+  return isScript ? script : std::string(escape);
+}
+
+/// How long what begins with a backslash is: `\n`, `\p{L}`.
+static size_t lengthOfEscape(std::string_view rest) {
+  if (rest.size() > 2 && rest[2] == '{' && rest.find('}') != rest.npos)
+    return rest.find('}') + 1;
+  return std::min<size_t>(2, rest.size());
+}
+
 /// Appends the class that begins at `at` and returns where it ends. What a
 /// class within it has is its own; `refuse` throws for what PCRE2 has not.
 template <typename Refuse>
@@ -49,7 +98,7 @@ static size_t takeClass(std::string_view pattern, size_t at, Refuse refuse,
     std::string_view rest = pattern.substr(at);
     size_t named = rest.starts_with("[:") ? rest.find(":]") : rest.npos;
     size_t length = named != rest.npos ? named + 2
-                    : rest[0] == '\\'  ? std::min<size_t>(2, rest.size())
+                    : rest[0] == '\\'  ? lengthOfEscape(rest)
                                        : 1;
     if (rest.starts_with("&&"))
       refuse("an intersection of classes");
@@ -57,11 +106,38 @@ static size_t takeClass(std::string_view pattern, size_t at, Refuse refuse,
       refuse("what is not in a class within a class");
     bool opens = rest[0] == '[' && named == rest.npos, closes = rest[0] == ']';
     within += opens ? 1 : closes ? -1 : 0;
-    if (!opens && (!closes || within == 0))
-      result += rest.substr(0, length);
+    std::string_view item = rest.substr(0, length);
+    std::string_view content =
+        contentOf(item[0] == '\\' && item.size() == 2 ? item.substr(1) : item);
+    if (item == "\\W")
+      refuse("what is not of words in a class");
+    if (!content.empty())
+      result += content;
+    else if (item.starts_with("\\p") || item.starts_with("\\P"))
+      result += propertyOf(item);
+    else if (!opens && (!closes || within == 0))
+      result += item;
     at += length;
   }
   return at;
+}
+
+/// What begins with a backslash and stands alone, in PCRE2's terms.
+static std::string inPcreOf(std::string_view escape) {
+  if (escape == "\\b")
+    return "(?:(?<=[" TFM_WORDS "])(?![" TFM_WORDS "])|(?<![" TFM_WORDS
+           "])(?=[" TFM_WORDS "]))";
+  if (escape == "\\B")
+    return "(?:(?<=[" TFM_WORDS "])(?=[" TFM_WORDS "])|(?<![" TFM_WORDS
+           "])(?![" TFM_WORDS "]))";
+  for (const char *name : {"s", "w"}) {
+    std::string content = "[" + std::string(contentOf(name)) + "]";
+    if (escape.substr(1) == name)
+      return content;
+    if (escape[1] == name[0] - 'a' + 'A')
+      return content.insert(1, "^");
+  }
+  return propertyOf(escape);
 }
 
 /// Whether braces count how often something comes: `{3}`, `{1,3}`.
@@ -104,9 +180,10 @@ static std::string inPcre(std::string_view pattern, const std::string &origin) {
     } else if (c == '\\' && rest.size() > 1) {
       if (rest[1] == 'h' || rest[1] == 'H')
         refuse("\\h");
-      end = at + 2;
-      if (rest.size() > 2 && rest[2] == '{' && rest.find('}') != rest.npos)
-        end = at + rest.find('}') + 1; // \p{L}
+      end = at + lengthOfEscape(rest);
+      item = result.size();
+      result += inPcreOf(rest.substr(0, end - at));
+      continue;
     } else if (c == '[') {
       item = result.size();
       end = takeClass(pattern, at, refuse, result);

@@ -642,8 +642,11 @@ void Trainer::openRun() {
   if (!options.log.empty())
     openLog();
   // Only now: whatever is wrong with weights, data or recipe has been said.
-  if (isNew)
+  if (isNew) {
+    if (!options.overwrite)
+      requireNoOtherTokenizer(*folder, json);
     folder->clear(options.overwrite);
+  }
   saveTokenizer(*folder, json, isNew);
   try {
     lowestLoss = bestLoss(options.out);

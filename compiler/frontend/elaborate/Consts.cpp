@@ -134,6 +134,13 @@ int ConstCompiler::fold(const Expr &expr) {
     return add(instruction);
   }
   if (value.is(SymbolicValue::PerLayer)) {
+    if (layered && layered != value.owner()) {
+      reporter
+          .error(605, expr.range,
+                 "a constant of the numbers of two repeats, one in the other")
+          .help("make one of each, and take one after the other: `x * a * b`");
+      return -1;
+    }
     layered = value.owner();
     instruction.op = Op::Layered;
     instruction.index = layers.size();

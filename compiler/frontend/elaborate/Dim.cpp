@@ -65,7 +65,10 @@ Dim operator*(const Dim &a, const Dim &b) {
   int64_t value;
   bool lost = llvm::MulOverflow(a.number, b.number, value);
   lost |= a.overflow || b.overflow;
-  if (a.formula.numTerms() * b.formula.numTerms() > 4 * maxTerms) {
+  // Powers of 1 would grow without end.
+  constexpr int64_t maxFactors = 256;
+  if (a.formula.numTerms() * b.formula.numTerms() > 4 * maxTerms ||
+      a.formula.numFactors() + b.formula.numFactors() > maxFactors) {
     Dim product = Dim::opaque(Op::Product, a, b, value);
     product.overflow = lost;
     return product;

@@ -535,7 +535,7 @@ Handle Emitter::reduceSum(Handle x, int64_t axis) {
 }
 
 Handle Emitter::reduceMax(Handle x, int64_t axis) {
-  return impl->make<ReduceMaxOp>(impl->use(x), axis);
+  return impl->make<ReduceMaxOp>(impl->use(x), axis, /*keeps_nan=*/true);
 }
 
 Handle Emitter::normalize(Handle x, double eps) {

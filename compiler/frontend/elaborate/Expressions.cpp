@@ -362,6 +362,8 @@ std::vector<CallArg> Expressions::evalArguments(const Expr &call,
                                                 Scope &scope) {
   std::vector<CallArg> args;
   std::string pending = scope.pending;
+  bool ofBuiltin = call.kids[0]->kind == ExprKind::Name &&
+                   Builtins::contains(call.kids[0]->text);
   for (const Argument &arg : call.args) {
     CallArg evaluated;
     evaluated.name = arg.name;
@@ -374,7 +376,7 @@ std::vector<CallArg> Expressions::evalArguments(const Expr &call,
       scope.pending = pending.empty() ? own : pending + "." + own;
     }
     // The axis of a reduction may be a dimension's name: looked at by toAxis.
-    if (arg.name == "axis" && arg.value->kind == ExprKind::Name &&
+    if (arg.name == "axis" && ofBuiltin && arg.value->kind == ExprKind::Name &&
         !names.lookup(arg.value->text, scope))
       evaluated.value = SymbolicValue::none();
     else
@@ -456,7 +458,9 @@ SymbolicValue Expressions::layerOf(Node &node, int64_t index) {
       int64_t layers =
           element->kind == Node::Kind::Repeat ? element->layers() : 1;
       if (index < layers)
-        return layerOf(*element, index);
+        return element->kind == Node::Kind::List
+                   ? SymbolicValue::object(SymbolicValue::NodeRef, element)
+                   : layerOf(*element, index);
       index -= layers;
     }
   }

@@ -56,10 +56,9 @@ bool tfm::holdsTensor(const SymbolicValue &value) {
 /// wanted.
 static bool isA(const SymbolicValue &value, StringRef type) {
   if (value.is(SymbolicValue::PerLayer)) {
-    bool whole = llvm::all_of(value.items(), [](const SymbolicValue &item) {
-      return item.is(SymbolicValue::Int);
+    return llvm::all_of(value.items(), [&](const SymbolicValue &item) {
+      return isA(item, type);
     });
-    return type == "float" || (type == "int" && whole);
   }
   if (type == "int")
     return value.is(SymbolicValue::Int);
@@ -184,6 +183,12 @@ SymbolicValue Hyperparameters::check(const Parameter &parameter,
   if (isA(value, type)) {
     if (type == "float" && value.is(SymbolicValue::Int))
       return SymbolicValue::real(value.number());
+    if (type == "float" && value.is(SymbolicValue::PerLayer)) {
+      std::vector<SymbolicValue> items;
+      for (const SymbolicValue &item : value.items())
+        items.push_back(SymbolicValue::real(item.number()));
+      return SymbolicValue::perLayer(std::move(items), value.owner());
+    }
     return value;
   }
   if (type == "initialiser" && value.is(SymbolicValue::Builtin)) {

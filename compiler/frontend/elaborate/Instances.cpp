@@ -175,7 +175,7 @@ void Instances::elaborateMember(Node &node, const Member &member, Scope &scope,
                 "(...)`");
       value = SymbolicValue();
     }
-    bindMember(node, member.name, value);
+    bindMember(node, member.name, value, member.value->range);
     return;
   }
   case MemberKind::Param:
@@ -188,7 +188,8 @@ void Instances::elaborateMember(Node &node, const Member &member, Scope &scope,
     constant.unit = node.unit;
     if (member.indices.empty()) {
       // Without indices it is a plain value.
-      bindMember(node, member.name, expressions.eval(*member.value, scope));
+      bindMember(node, member.name, expressions.eval(*member.value, scope),
+                 member.value->range);
       return;
     }
     consts.declare(constant, member, scope);
@@ -203,42 +204,71 @@ void Instances::elaborateMember(Node &node, const Member &member, Scope &scope,
   }
 }
 
-void Instances::bindMember(Node &node, StringRef name,
-                           const SymbolicValue &value) {
-  SymbolicValue bound = value;
-  if (value.is(SymbolicValue::List) &&
-      llvm::any_of(value.items(), [](const SymbolicValue &v) {
-        return v.is(SymbolicValue::NodeRef);
-      })) {
-    tree.nodes.emplace_back();
-    Node &list = tree.nodes.back();
-    list.kind = Node::Kind::List;
-    list.parent = &node;
-    list.name = name.str();
-    list.bound = true;
-    list.unit = node.unit;
-    int64_t next = 0;
-    for (const SymbolicValue &item : value.items()) {
-      if (!item.is(SymbolicValue::NodeRef))
-        continue;
-      std::string index = std::to_string(next);
-      bool isRepeat = item.node()->kind == Node::Kind::Repeat;
-      next += isRepeat ? item.node()->layers() : 1;
-      if (isRepeat && !item.node()->bound) {
-        item.node()->first = next - item.node()->layers();
-        if (item.node()->layers() > 1)
-          index += "-" + std::to_string(next - 1);
-      }
-      if (item.node()->bound) {
-        addAliases(*item.node(), list, index);
-      } else {
-        item.node()->parent = &list;
-        item.node()->name = index;
-        item.node()->bound = true;
-      }
-      list.elements.push_back(item.node());
+/// Whether a value is an instance, or a list with one in it.
+static bool holdsInstance(const SymbolicValue &value) {
+  return value.is(SymbolicValue::NodeRef) ||
+         (value.is(SymbolicValue::List) &&
+          llvm::any_of(value.items(), holdsInstance));
+}
+
+Node *Instances::makeList(Node &parent, StringRef name,
+                          const SymbolicValue &value, Range range) {
+  tree.nodes.emplace_back();
+  Node &list = tree.nodes.back();
+  list.kind = Node::Kind::List;
+  list.parent = &parent;
+  list.name = name.str();
+  list.bound = true;
+  list.unit = parent.unit;
+  int64_t next = 0;
+  for (auto [at, item] : llvm::enumerate(value.items())) {
+    if (item.isPoison())
+      return nullptr;
+    if (!holdsInstance(item)) {
+      reporter
+          .error(506, range,
+                 "element " + Twine(at) + " of this list of instances is " +
+                     item.describe())
+          .help("a list of instances is called one after the other: call a "
+                "function in `forward`, or in the `forward` of a module of its "
+                "own");
+      return nullptr;
     }
-    bound = SymbolicValue::object(SymbolicValue::NodeRef, &list);
+    std::string index = std::to_string(next);
+    if (item.is(SymbolicValue::List)) {
+      Node *inner = makeList(list, index, item, range);
+      if (!inner)
+        return nullptr;
+      list.elements.push_back(inner);
+      ++next;
+      continue;
+    }
+    bool isRepeat = item.node()->kind == Node::Kind::Repeat;
+    next += isRepeat ? item.node()->layers() : 1;
+    if (isRepeat && !item.node()->bound) {
+      item.node()->first = next - item.node()->layers();
+      if (item.node()->layers() > 1)
+        index += "-" + std::to_string(next - 1);
+    }
+    if (item.node()->bound) {
+      addAliases(*item.node(), list, index);
+    } else {
+      item.node()->parent = &list;
+      item.node()->name = index;
+      item.node()->bound = true;
+    }
+    list.elements.push_back(item.node());
+  }
+  return &list;
+}
+
+void Instances::bindMember(Node &node, StringRef name,
+                           const SymbolicValue &value, Range range) {
+  SymbolicValue bound = value;
+  if (value.is(SymbolicValue::List) && holdsInstance(value)) {
+    Node *list = makeList(node, name, value, range);
+    bound = list ? SymbolicValue::object(SymbolicValue::NodeRef, list)
+                 : SymbolicValue();
   } else if (value.is(SymbolicValue::NodeRef)) {
     if (value.node()->bound) {
       addAliases(*value.node(), node, name);

@@ -51,7 +51,12 @@ private:
   void elaborateBody(Node &node, std::vector<CallArg> &ties);
   void elaborateMember(Node &node, const ast::Member &member, Scope &scope,
                        std::vector<CallArg> &ties);
-  void bindMember(Node &node, llvm::StringRef name, const SymbolicValue &value);
+  void bindMember(Node &node, llvm::StringRef name, const SymbolicValue &value,
+                  Range range);
+  /// The node of a list of instances, and of the lists in it; null after an
+  /// error where anything else is in it.
+  Node *makeList(Node &parent, llvm::StringRef name, const SymbolicValue &value,
+                 Range range);
   /// Gives the parameters below `shared` the further name `at`.`name`.
   void addAliases(const Node &shared, const Node &at, llvm::StringRef name);
 

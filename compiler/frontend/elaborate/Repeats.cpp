@@ -207,7 +207,12 @@ SymbolicValue Repeats::evalRepeat(const Expr &expr, Scope &scope) {
           all([](const SymbolicValue &v) { return v.isNumber(); }) ||
           all([&](const SymbolicValue &v) { return v.sameAs(first[a].value); });
     }
-    if (numeric) {
+    // But a period that does not divide, or a change between two layers, is
+    // two loops, which know their numbers.
+    if (scope.numbered == &expr)
+      runs = runsOf(layers);
+    if (numeric && runs.size() != 2) {
+      runs = {{0, n, 1}};
       for (size_t a = 0; a < first.size(); ++a) {
         std::vector<SymbolicValue> items;
         bool varies = false;
@@ -218,9 +223,6 @@ SymbolicValue Repeats::evalRepeat(const Expr &expr, Scope &scope) {
         if (varies)
           first[a].value = SymbolicValue::perLayer(std::move(items), &repeat);
       }
-      runs.front().period = 1;
-    } else if (scope.numbered == &expr) {
-      runs = runsOf(layers);
     }
   }
   std::vector<SymbolicValue> parts;

@@ -160,7 +160,8 @@ std::string SymbolicValue::describe() const {
   case TensorRef:
     return "a tensor " + showShape(tensor().dims, tensor().elem);
   case PerLayer:
-    return "a number for each layer";
+    return items().front().is(Bool) ? "a truth value for each layer"
+                                    : "a number for each layer";
   }
   return "a value";
 }

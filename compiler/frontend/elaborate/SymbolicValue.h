@@ -86,8 +86,11 @@ public:
   }
 
   const Dim &dim() const { return whole; }
+  /// Of a number; of a truth value 1 or 0.
   double number() const {
-    return tag == Int ? static_cast<double>(whole.value()) : fraction;
+    return tag == Int    ? static_cast<double>(whole.value())
+           : tag == Bool ? static_cast<double>(truth)
+                         : fraction;
   }
   bool flag() const { return truth; }
   const std::string &text() const { return name; }

@@ -80,16 +80,21 @@ std::optional<SymbolicTensor> Tensors::toTensor(const SymbolicValue &value,
     if (!budget.spend(value.size() / 32, range))
       return std::nullopt;
     std::vector<double> list;
-    bool whole = true;
-    for (const SymbolicValue &item : value.items()) {
+    for (const SymbolicValue &item : value.items())
       list.push_back(item.number());
-      whole &= item.is(SymbolicValue::Int);
-    }
+    auto all = [&](SymbolicValue::Kind kind) {
+      return llvm::all_of(value.items(), [&](const SymbolicValue &item) {
+        return item.is(kind);
+      });
+    };
+    bool whole = all(SymbolicValue::Int);
     if (whole)
       for (const SymbolicValue &item : value.items())
         if (!dimensions.isTensorInteger(item.dim().value(), range))
           return std::nullopt;
-    Elem elem = whole ? Elem::Int : Elem::Float;
+    Elem elem = whole                      ? Elem::Int
+                : all(SymbolicValue::Bool) ? Elem::Bool
+                                           : Elem::Float;
     return SymbolicTensor{
         emitter.perLayer(value.owner(), list, elem), elem, {}};
   }
@@ -151,6 +156,13 @@ Tensors::operandTensor(const SymbolicValue &value, const SymbolicTensor *other,
     std::vector<double> list;
     for (const SymbolicValue &item : value.items()) {
       list.push_back(item.number());
+      if (item.is(SymbolicValue::Bool) != (other->elem == Elem::Bool)) {
+        reporter.error(211, range,
+                       "cannot " + verb + " " +
+                           showShape(other->dims, other->elem) + " and " +
+                           value.describe());
+        return std::nullopt;
+      }
       if (other->elem == Elem::Int && !item.is(SymbolicValue::Int)) {
         reporter.error(211, range, "cannot " + verb + " integers and floats");
         return std::nullopt;

@@ -292,7 +292,9 @@ private:
       // The tree that a register is folded in is the same on every run.
       Value sum = vector::ReductionOp::create(
           k.b, k.loc,
-          max ? vector::CombiningKind::MAXNUMF : vector::CombiningKind::ADD,
+          !max           ? vector::CombiningKind::ADD
+          : keepsNan(op) ? vector::CombiningKind::MAXIMUMF
+                         : vector::CombiningKind::MAXNUMF,
           total, arith::FastMathFlags::reassoc);
       elements.provideScalar(op->getResult(0), sum);
     }

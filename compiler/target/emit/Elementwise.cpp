@@ -13,6 +13,7 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace tfm;
@@ -97,11 +98,14 @@ public:
     return arith::ConstantOp::create(k.b, k.loc, attr);
   }
 
-  /// x ** p by multiplication for a small whole p, else e ** (p * log(x)).
+  /// x ** p by multiplication for a small whole p, else e ** (p * log(|x|))
+  /// with the sign that a whole p gives it.
   Value power(Operation *op, Value x, Value p) {
+    bool canBeWhole = true;
     if (std::optional<double> exponent = floatSplat(op->getOperand(1))) {
       double magnitude = std::abs(*exponent);
-      if (magnitude == std::floor(magnitude) && magnitude <= 64) {
+      canBeWhole = magnitude == std::floor(magnitude);
+      if (canBeWhole && magnitude <= 64) {
         Value result = number(1);
         Value base = x;
         for (auto n = static_cast<unsigned>(magnitude); n; n >>= 1) {
@@ -116,8 +120,30 @@ public:
         return *exponent < 0 ? k.divf(number(1), root) : root;
       }
     }
-    Value log = math::LogOp::create(k.b, k.loc, x);
-    return math::ExpOp::create(k.b, k.loc, k.mulf(p, log));
+    auto expOf = [&](Value positive) -> Value {
+      Value log = math::LogOp::create(k.b, k.loc, positive);
+      return math::ExpOp::create(k.b, k.loc, k.mulf(p, log));
+    };
+    if (!canBeWhole)
+      return expOf(x);
+    auto compare = [&](arith::CmpFPredicate how, Value a, Value b) -> Value {
+      return arith::CmpFOp::create(k.b, k.loc, how, a, b);
+    };
+    auto select = [&](Value condition, Value a, Value b) -> Value {
+      return arith::SelectOp::create(k.b, k.loc, condition, a, b);
+    };
+    auto isWhole = [&](Value value) {
+      Value floor = math::FloorOp::create(k.b, k.loc, value);
+      return compare(arith::CmpFPredicate::OEQ, floor, value);
+    };
+    Value zero = number(0), y = expOf(math::AbsFOp::create(k.b, k.loc, x));
+    Value negated = arith::NegFOp::create(k.b, k.loc, y);
+    Value ofNegative =
+        select(isWhole(k.mulf(p, number(0.5))), y,
+               select(isWhole(p), negated,
+                      number(std::numeric_limits<double>::quiet_NaN())));
+    y = select(compare(arith::CmpFPredicate::OLT, x, zero), ofNegative, y);
+    return select(compare(arith::CmpFPredicate::OEQ, p, zero), number(1), y);
   }
 
   template <typename FloatOp, typename IntOp> Value either(Value a, Value b) {
@@ -132,9 +158,13 @@ public:
     if (isa<FloatType>(getElementTypeOrSelf(type)))
       return k.divf(a, b);
     Value isZero = compare(CompareKind::eq, b, number(0));
-    Value divisor = k.select(isZero, number(1), b);
+    // The smallest by -1 has no quotient, which ends the program, too.
+    Value isMinusOne = compare(CompareKind::eq, b, number(-1));
+    Value divisor = k.select(
+        arith::OrIOp::create(k.b, k.loc, isZero, isMinusOne), number(1), b);
     Value result = arith::DivSIOp::create(k.b, k.loc, a, divisor);
-    return k.select(isZero, number(0), result);
+    Value negated = arith::SubIOp::create(k.b, k.loc, number(0), a);
+    return k.select(isZero, number(0), k.select(isMinusOne, negated, result));
   }
 
   Value compare(CompareKind kind, Value a, Value b) {

@@ -23,6 +23,12 @@ bool tfm::isMaximum(Operation *reduction) {
   return isa<ReduceMaxOp>(reduction);
 }
 
+bool tfm::keepsNan(Operation *maximum) {
+  // Chunks may be of either kind.
+  auto max = dyn_cast<ReduceMaxOp>(maximum);
+  return !max || max.getKeepsNan();
+}
+
 double tfm::neutralOf(Operation *reduction) {
   return isMaximum(reduction) ? -infinity : 0;
 }
@@ -30,6 +36,8 @@ double tfm::neutralOf(Operation *reduction) {
 Value tfm::combine(KernelBuilder &k, Operation *reduction, Value a, Value b) {
   if (!isMaximum(reduction))
     return k.addf(a, b);
+  if (keepsNan(reduction))
+    return arith::MaximumFOp::create(k.b, k.loc, a, b);
   Value greater =
       arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OGT, a, b);
   return k.select(greater, a, b);

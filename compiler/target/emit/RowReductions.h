@@ -14,6 +14,8 @@ namespace tfm {
 
 /// Whether a reduction of a row kernel takes the largest rather than the sum.
 bool isMaximum(mlir::Operation *reduction);
+/// Whether a maximum is not a number where an element is none.
+bool keepsNan(mlir::Operation *maximum);
 
 /// What a sum or maximum of nothing is.
 double neutralOf(mlir::Operation *reduction);

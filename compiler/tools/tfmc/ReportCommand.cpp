@@ -400,7 +400,7 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
       ->add_option("--depth", arguments->depth,
                    "Levels of the tree; with --sweep: a column for each module "
                    "down to this level")
-      ->check(usage::wholeNumber(0, std::numeric_limits<int>::max()));
+      ->transform(usage::wholeNumber(0, std::numeric_limits<int>::max()));
   command->add_option("--format", arguments->format, "text, json, csv or html")
       ->check(CLI::IsMember({"text", "json", "csv", "html"}));
   command

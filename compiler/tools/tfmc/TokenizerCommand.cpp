@@ -109,7 +109,7 @@ void tfm::addTokenizerCommand(CLI::App &app, int &status) {
   command
       ->add_option("--merges", arguments->merges,
                    "Pairs to merge (default: 1000)")
-      ->check(usage::wholeNumber(0, std::numeric_limits<int64_t>::max()));
+      ->transform(usage::wholeNumber(0, std::numeric_limits<int64_t>::max()));
   command
       ->add_option("-o,--out", arguments->folder,
                    "The folder for vocab.json and merges.txt (default: .)")

@@ -100,3 +100,21 @@ func.func @transpose_of_matmul(%a: tensor<8x4xf32>, %b: tensor<8x5xf32>) -> tens
   %y = tfm.transpose %m [1, 0] : tensor<4x5xf32>
   return %y : tensor<5x4xf32>
 }
+
+// Scales meet where their product is a float: 1e60 and 1e-60 are none.
+// CHECK-LABEL: @scales_beyond_floats(
+// CHECK-DAG: %[[LARGE:.*]] = tfm.constant dense<1.000000e+30>
+// CHECK-DAG: %[[SMALL:.*]] = tfm.constant dense<1.000000e-30>
+// CHECK: tfm.mul %{{.*}}, %[[LARGE]]
+// CHECK: tfm.mul %{{.*}}, %[[LARGE]]
+// CHECK: tfm.mul %{{.*}}, %[[SMALL]]
+// CHECK: tfm.mul %{{.*}}, %[[SMALL]]
+func.func @scales_beyond_floats(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %large = tfm.constant dense<1.0e30> : tensor<8xf32>
+  %small = tfm.constant dense<1.0e-30> : tensor<8xf32>
+  %a = tfm.mul %x, %large : tensor<8xf32>
+  %b = tfm.mul %a, %large : tensor<8xf32>
+  %c = tfm.mul %x, %small : tensor<8xf32>
+  %d = tfm.mul %c, %small : tensor<8xf32>
+  return %b, %d : tensor<8xf32>, tensor<8xf32>
+}

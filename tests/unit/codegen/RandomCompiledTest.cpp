@@ -143,6 +143,95 @@ TEST(Bf16Compiled, NoNumberStaysNone) {
   EXPECT_EQ(results[0].data, std::vector<double>({1, 0, 1}));
 }
 
+// Bases below 0 and 0 itself, with whole exponents, large ones, and others;
+// each in a vector with others, and alone.
+TEST(PowCompiled, IsThatOfTheOracle) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  for (auto exponent : {"%p", "%large"}) {
+    TestModule module(llvm::formatv(R"(
+      func.func @train(%x: tensor<39xf32>, %p: tensor<39xf32>) -> tensor<39xf32> {{
+        %large = tfm.constant dense<65.0> : tensor<39xf32>
+        %y = tfm.pow %x, {0} : tensor<39xf32>
+        %none = tfm.compare ne %y, %y : tensor<39xf32>
+        %said = tfm.constant dense<777.0> : tensor<39xf32>
+        %z = tfm.select %none, %said, %y : tensor<39xi1>, tensor<39xf32>
+        return %z : tensor<39xf32>
+      })",
+                                    exponent)
+                          .str());
+    mlir::func::FuncOp function = module.function("train");
+    ASSERT_TRUE(function);
+    Tensor x({39}, 0.0), p({39}, 0.0);
+    const double bases[] = {-1.5, -1, -0.75, 0, 0.5, 1, 1.25, 0, -1.125, none};
+    const double exponents[] = {-3, -2, 0, 1, 2, 3, 0.5, 70, 65, -65, 2.5};
+    for (int i = 0; i < 39; ++i) {
+      x.data[i] = bases[i % 10];
+      p.data[i] = exponents[i % 11];
+    }
+    auto expected = oracle::evaluateOrFail(function, {x, p});
+    auto found = runCompiled(module, {x, p});
+    ASSERT_EQ(expected.size(), 1u);
+    ASSERT_EQ(found.size(), 1u);
+    for (int i = 0; i < 39; ++i) {
+      double a = found[0].data[i], b = expected[0].data[i];
+      EXPECT_TRUE(a == b || std::abs(a - b) <= 2e-5 * std::abs(b))
+          << x.data[i] << " ** " << p.data[i] << " is " << a << ", not " << b;
+    }
+  }
+}
+
+// One that is not a number is the maximum, wherever it stands, of rows and of
+// columns.
+TEST(MaximaCompiled, KeepNoNumber) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  for (int64_t columns : {1, 5, 64, 70, 300}) {
+    TestModule module(llvm::formatv(R"(
+      func.func @train(%x: tensor<300x{0}xf32>) -> (tensor<300x1xf32>, tensor<1x{0}xf32>) {{
+        %r = tfm.reduce_max %x axis 1 {{keeps_nan} : tensor<300x{0}xf32>
+        %c = tfm.reduce_max %x axis 0 {{keeps_nan} : tensor<300x{0}xf32>
+        %rn = tfm.compare ne %r, %r : tensor<300x1xf32>
+        %cn = tfm.compare ne %c, %c : tensor<1x{0}xf32>
+        %ry = tfm.cast %rn : tensor<300x1xi1> to tensor<300x1xf32>
+        %cy = tfm.cast %cn : tensor<1x{0}xi1> to tensor<1x{0}xf32>
+        return %ry, %cy : tensor<300x1xf32>, tensor<1x{0}xf32>
+      })",
+                                    columns)
+                          .str());
+    ASSERT_TRUE(module.function("train"));
+    Tensor x({300, columns}, 1.0);
+    std::set<int64_t> rows, places;
+    for (int64_t i = 0; i < 7; ++i) {
+      int64_t row = i * i * 7, column = i * 43 % columns;
+      x.at({row, column}) = none;
+      rows.insert(row);
+      places.insert(column);
+    }
+    std::vector<Tensor> results = runCompiled(module, {x});
+    ASSERT_EQ(results.size(), 2u);
+    for (int64_t i = 0; i < 300; ++i)
+      EXPECT_EQ(results[0].data[i], rows.contains(i)) << i;
+    for (int64_t i = 0; i < columns; ++i)
+      EXPECT_EQ(results[1].data[i], places.contains(i)) << i;
+  }
+}
+
+TEST(QuotientCompiled, OfTheSmallestInteger) {
+  TestModule module(R"(
+    func.func @train(%a: tensor<20xi32>, %b: tensor<20xi32>) -> tensor<20xi32> {
+      %y = tfm.div %a, %b : tensor<20xi32>
+      return %y : tensor<20xi32>
+    })");
+  ASSERT_TRUE(module.function("train"));
+  constexpr double least = -2147483648.0;
+  Tensor a({20}, least), b({20}, -1.0);
+  a.data[1] = 7;
+  b.data[2] = 0;
+  b.data[3] = 2;
+  std::vector<Tensor> results = runCompiled(module, {a, b});
+  EXPECT_EQ(llvm::ArrayRef(results[0].data).take_front(4),
+            llvm::ArrayRef<double>({least, -7, 0, least / 2}));
+}
+
 // Along every axis, from both ends, of any length.
 TEST(CumsumCompiled, ValuesAndDerivatives) {
   for (const char *shape : {"1x1", "2x3", "5x17", "64x3", "1x331"})

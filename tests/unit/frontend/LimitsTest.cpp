@@ -134,4 +134,11 @@ TEST(Limits, ThousandsOfMistakes) {
       50u);
 }
 
+TEST(Limits, PowersOfOne) {
+  EXPECT_EQ(
+      errorsOf(model(levels(1, "  a0 = 1") + levels(40, "  a$ = a% ** 64 * a%"),
+                     "return x * a40")),
+      Codes{});
+}
+
 } // namespace

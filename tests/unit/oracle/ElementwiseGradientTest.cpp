@@ -55,6 +55,25 @@ TEST(ElementwiseGradient, PowOfACastConstant) {
     })");
 }
 
+// Exponents that differ: a base of 0 has the derivative that it has with each
+// alone, as far as there is one.
+TEST(ElementwiseGradient, PowAtZeroWithDifferentExponents) {
+  TestModule test(R"(
+    func.func @f(%a: tensor<5xf32>, %b: tensor<5xf32>) -> tensor<5xf32> {
+      %y = tfm.pow %a, %b : tensor<5xf32>
+      return %y : tensor<5xf32>
+    })");
+  auto gradients = evaluateOrFail(addVJP(test.function("f"), "g"),
+                                  {Tensor({5}, {0.0, 0.0, 0.0, 2.0, -3.0}),
+                                   Tensor({5}, {0.0, 1.0, 3.0, 0.0, 2.0}),
+                                   Tensor({5}, 1.0)});
+  ASSERT_EQ(gradients.size(), 2u);
+  EXPECT_EQ(gradients[0].data, (std::vector<double>{0, 1, 0, 0, -6}));
+  EXPECT_EQ(llvm::ArrayRef(gradients[1].data).take_front(3),
+            llvm::ArrayRef<double>({0, 0, 0}));
+  EXPECT_EQ(gradients[1].data[3], std::log(2.0));
+}
+
 TEST(ElementwiseGradient, PowAtZeroWithAConstantExponent) {
   TestModule test(R"(
     func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {
