@@ -14,6 +14,7 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -23,6 +24,8 @@
   "\\x{202F}\\x{205F}\\x{3000}"
 
 #define TFM_WORDS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+// Outside of classes some of the first 256 characters are, too.
+#define TFM_WORDS_ALONE TFM_WORDS "\\xB2\\xB3\\xB9\\xBC-\\xBE"
 
 namespace tfm {
 
@@ -124,19 +127,18 @@ static size_t takeClass(std::string_view pattern, size_t at, Refuse refuse,
 
 /// What begins with a backslash and stands alone, in PCRE2's terms.
 static std::string inPcreOf(std::string_view escape) {
-  if (escape == "\\b")
-    return "(?:(?<=[" TFM_WORDS "])(?![" TFM_WORDS "])|(?<![" TFM_WORDS
-           "])(?=[" TFM_WORDS "]))";
-  if (escape == "\\B")
-    return "(?:(?<=[" TFM_WORDS "])(?=[" TFM_WORDS "])|(?<![" TFM_WORDS
-           "])(?![" TFM_WORDS "]))";
-  for (const char *name : {"s", "w"}) {
-    std::string content = "[" + std::string(contentOf(name)) + "]";
-    if (escape.substr(1) == name)
-      return content;
-    if (escape[1] == name[0] - 'a' + 'A')
-      return content.insert(1, "^");
-  }
+  constexpr std::pair<std::string_view, const char *> forms[] = {
+      {"\\s", "[" TFM_SPACES "]"},
+      {"\\S", "[^" TFM_SPACES "]"},
+      {"\\w", "[" TFM_WORDS_ALONE "]"},
+      {"\\W", "[^" TFM_WORDS_ALONE "]"},
+      {"\\b", "(?:(?<=[" TFM_WORDS_ALONE "])(?![" TFM_WORDS_ALONE
+              "])|(?<![" TFM_WORDS_ALONE "])(?=[" TFM_WORDS_ALONE "]))"},
+      {"\\B", "(?:(?<=[" TFM_WORDS_ALONE "])(?=[" TFM_WORDS_ALONE
+              "])|(?<![" TFM_WORDS_ALONE "])(?![" TFM_WORDS_ALONE "]))"}};
+  for (const auto &[own, form] : forms)
+    if (own == escape)
+      return form;
   return propertyOf(escape);
 }
 

@@ -717,6 +717,11 @@ class Tokenizers(Folder):
         (self.folder / "messages.json").write_text(json.dumps(
             [messages[1], {"role": "assistant", "content": first}, messages[3]]))
         self.assertEqual(self.ok(*generate, "--prompt-file", "messages.json"), second)
+        # In a file of prompts such a list is JSON, with the escapes of JSON alone.
+        lines = [json.dumps([{"role": "user", "content": "a\nb\\tc"}]), "a\\nb\\\\tc"]
+        (self.folder / "prompts.txt").write_text("\n".join(lines) + "\n")
+        answers = [json.loads(line) for line in self.ok(*generate, "--prompts", "prompts.txt", "--json").splitlines()]
+        self.assertEqual([answer["prompt"] for answer in answers], ["[user] a\nb\\tc\n[assistant]"] * 2)
         (self.folder / "messages.json").write_text(json.dumps(messages[:3]))
         self.assertIn("tokenizer_config.json: chat_template:2:",
                       self.fails(*generate, "--prompt-file", "messages.json"))

@@ -349,6 +349,49 @@ class Addition(WholeRun, unittest.TestCase):
         self.assertIn(str(self.run_folder), result.stderr)
         self.assertEqual(self.weights("whole"), before)
 
+    def test_a_run_that_came_meanwhile_is_kept(self):
+        # The one reads its data slowly, the other is done before it: what it has written is not removed.
+        program = binary(self.folder, MODELS / "shakespeare.tfm", "-D", "layers=1", "-D", "width=16", "-D", "heads=2",
+                         "-D", "train.batch=2")
+        pipe, out = self.path("pipe"), self.path("meanwhile")
+        os.mkfifo(pipe)
+        slow = subprocess.Popen([program, "train", "--out", out, "--data", pipe, "--steps", "2"],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        text = (MODELS / "tinyshakespeare.txt").read_text()[:20000]
+        with open(pipe, "w") as data: # which it opens after it has chosen its folder
+            first = run(program, "train", "--out", out, "--data", MODELS / "tinyshakespeare.txt", "--steps", "3")
+            self.assertEqual(first.returncode, 0, first.stderr)
+            data.write(text)
+        before = self.weights("meanwhile")
+        errors = slow.communicate(timeout=60)[1]
+        self.assertEqual(slow.returncode, 1, errors)
+        self.assertIn(f"{out} holds a run by now", errors)
+        self.assertEqual(self.weights("meanwhile"), before)
+
+    def test_what_is_no_run_is_not_written_over(self):
+        out = self.path("own")
+        os.makedirs(out)
+        pathlib.Path(out, "tokenizer.json").write_text("{}")
+        result = run(self.model, "train", "--steps", "1", "--out", out)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("own/tokenizer.json is not of a run, and would be lost", result.stderr)
+        self.assertEqual(pathlib.Path(out, "tokenizer.json").read_text(), "{}")
+        # Of a run that was ended before its first checkpoint.
+        pathlib.Path(out, "log.jsonl").write_text("")
+        result = run(self.model, "train", "--steps", "1", "--out", out)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for name in ("log.jsonl", "state.json", "tokenizer.json"):
+            result = run(self.model, "train", "--steps", "1", "--out", self.path("logs"), "--log",
+                         f"{self.path('logs')}/{name}")
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"{name} is a file that the run in", result.stderr)
+
+    def test_zeros_in_front_of_a_number(self):
+        for given, steps in (("012", 12), ("08", 8)):
+            result = run(self.model, "train", "--steps", given, "--out", self.path("zeros" + given), "--json")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(json.loads((self.path("zeros" + given) / "state.json").read_text())["step"], steps)
+
     def test_nothing_is_left_to_train_into_a_new_run(self):
         whole = run(self.model, "train", "--resume", self.run_folder)
         self.assertEqual((whole.returncode, whole.stdout),

@@ -23,7 +23,7 @@ def read_weights(path):
     with open(path, "rb") as file:
         size = struct.unpack("<Q", file.read(8))[0]
         header, data = json.loads(file.read(size)), file.read()
-    metadata = header.pop("__metadata__")
+    metadata = header.pop("__metadata__", {})
     codes = {"F32": "f", "I8": "b", "U8": "B", "BF16": "H"}
     stored = {name: struct.unpack("<" + str(math.prod(entry["shape"])) + codes[entry["dtype"]],
                                   data[entry["data_offsets"][0]:entry["data_offsets"][1]])
@@ -262,6 +262,43 @@ model One(vocab = 16, context = 9) {
             self.assertLess(abs(own["logprob"] - f32["logprob"]), 2 * bound)
         # Training and evaluation know no cache.
         self.assertEqual(self.loss("cache", self.run_folder), self.loss("f32", self.run_folder))
+
+    def test_products_with_one_output(self):
+        # Their weights lie as if the outputs were rows: they are the last axis all the same.
+        source = self.path("gate.tfm")
+        pathlib.Path(source).write_text("""model Gate(vocab = 10, context = 12, width = 40) {
+  wte  = Embedding(vocab, width)
+  gate = Conv1D(width, 1)
+  head = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    x = wte(tokens)
+    return head(x * sigmoid(gate(x)))
+  }
+}
+""")
+        builds = {}
+        for kind in ("f32", "int8", "int4"):
+            builds[kind] = self.path("gate-" + kind)
+            built = tfmc("build", source, "-o", builds[kind], "-D", f"generate.weights={kind}")
+            self.assertEqual(built.returncode, 0, built.stderr)
+        exact = self.path("gate.safetensors")
+        self.assertEqual(run(builds["f32"], "export", "--seed", "1", "-o", exact).returncode, 0)
+
+        def logits(build, weights):
+            out = self.path("logits.safetensors")
+            result = run(builds[build], "logits", "--weights", weights, "--ids", "--prompt", "1 2 3", "-o", out)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return read_weights(out)["logits"]
+        for kind in ("int8", "int4"):
+            for build in ("f32", kind):
+                file = self.path(f"gate-{build}-{kind}.safetensors")
+                result = run(builds[build], "export", "--weights", exact, "--dtype", kind, "-o", file)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(len(read_weights(file)["gate.weight"]), 40)
+                self.assertEqual(logits(kind, file), logits(kind, exact))
+                self.assertEqual(tfmc("report", source, "--against", file).returncode, 0)
+                worst = max(abs(a - b) for a, b in zip(read_weights(file)["gate.weight"], read_weights(exact)["gate.weight"]))
+                self.assertLess(worst, {"int8": 0.001, "int4": 0.02}[kind])
 
     def test_such_a_file_agrees_with_its_model(self):
         def against(file, *options):

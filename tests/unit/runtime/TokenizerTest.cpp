@@ -176,6 +176,45 @@ TEST(Pretokenizer, ReadsPatternsAsTheHubDoes) {
     EXPECT_THROW(piecesOf(pattern, "a"), NotSupported) << pattern;
 }
 
+// Words, spaces, punctuation and scripts as Hugging Face's tokenizers 0.23 have
+// them: marks are part of words, what only looks like a space is none.
+TEST(Pretokenizer, HasTheClassesOfTheHub) {
+  const std::string hindi = "\xE0\xA4\xA8\xE0\xA4\xAE\xE0\xA4\xB8\xE0\xA5\x8D"
+                            "\xE0\xA4\xA4\xE0\xA5\x87",
+                    accent = "e\xCC\x81", powers = "\xC2\xB2\xC2\xBD",
+                    vowel = "\xE1\xA0\x8E", comma = "\xE3\x80\x81",
+                    japan = "\xE6\x97\xA5\xE6\x9C\xAC", digits = "3\xD9\xA3",
+                    four = "\xE2\x85\xA3";
+  const std::string text = hindi + " " + accent + "a x" + powers + vowel + "y" +
+                           comma + japan + " a+b=c_d " + digits + four;
+  using Pieces = std::vector<std::string>;
+  const Pieces words = {hindi, " ",   accent + "a", " ", "x" + powers, vowel,
+                        "y",   comma, japan,        " ", "a",          "+",
+                        "b",   "=",   "c_d",        " ", digits + four};
+  for (const char *pattern : {R"(\w+)", R"(\W+)"})
+    EXPECT_EQ(piecesOf(pattern, text), words) << pattern;
+  EXPECT_EQ(piecesOf(R"([^\w\s]+)", text),
+            (Pieces{hindi + " " + accent + "a x", powers + vowel, "y", comma,
+                    japan + " a", "+", "b", "=", "c_d " + digits + four}));
+  for (const char *pattern : {R"(\s)", R"(\S+)"})
+    EXPECT_EQ(piecesOf(pattern, text),
+              (Pieces{hindi, " ", accent + "a", " ",
+                      "x" + powers + vowel + "y" + comma + japan, " ",
+                      "a+b=c_d", " ", digits + four}))
+        << pattern;
+  EXPECT_EQ(piecesOf(R"(\p{Han}+)", text),
+            (Pieces{hindi + " " + accent + "a x" + powers + vowel + "y" + comma,
+                    japan, " a+b=c_d " + digits + four}));
+  EXPECT_EQ(piecesOf(R"([\p{Han}\d]+)", text),
+            (Pieces{hindi + " " + accent + "a x" + powers + vowel + "y" + comma,
+                    japan, " a+b=c_d ", digits, four}));
+  EXPECT_EQ(
+      piecesOf(R"([[:punct:]]+)", text),
+      (Pieces{hindi + " " + accent + "a x" + powers + vowel + "y", comma,
+              japan + " a", "+", "b", "=", "c", "_", "d " + digits + four}));
+  EXPECT_EQ(piecesOf(R"(a\B)", text), Pieces{text});
+}
+
 // More than the stack of compiled patterns holds, and more than anyone waits
 // for.
 TEST(Pretokenizer, FindsTheEndOrSaysThatItDoesNot) {
@@ -360,6 +399,35 @@ TEST(CharBpe, BeginsAsTheFileSays) {
   EXPECT_EQ(promptTokens(*tokenizer, ""), (std::vector<int32_t>{1}));
   EXPECT_EQ(promptTokens(*tokenizer, "<s>To be").front(), 1);
   EXPECT_NE(promptTokens(*tokenizer, "<s>To be")[1], 1);
+}
+
+// As Hugging Face's tokenizers 0.23 encode: one that is `normalized` is found
+// in the text that the normalizer has made, as it makes it itself.
+TEST(CharBpe, FindsAddedTokensInNormalizedTexts) {
+  TokenizerPtr tokenizer = parseTokenizerJson(R"({
+    "added_tokens": [
+      {"id": 16, "content": "<tool>", "normalized": true},
+      {"id": 17, "content": "<own>", "normalized": false}],
+    "normalizer": {"type": "Sequence", "normalizers": [
+      {"type": "Prepend", "prepend": "▁"},
+      {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]},
+    "pre_tokenizer": null, "post_processor": null,
+    "decoder": {"type": "Sequence", "decoders": [
+      {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+      {"type": "ByteFallback"}, {"type": "Fuse"}]},
+    "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": true,
+      "byte_fallback": true, "merges": [],
+      "vocab": {"<unk>": 0, "▁": 1, "W": 2, "e": 3, "<": 4, "t": 5, "o": 6,
+        "l": 7, ">": 8, "p": 9, "r": 10, "c": 11, "d": 12, "a": 13, "n": 14,
+        "y": 15}}})",
+                                              "x.json");
+  using Ids = std::vector<int32_t>;
+  EXPECT_EQ(tokenizer->ids("We <tool> any"), (Ids{1, 2, 3, 16, 1, 13, 14, 15}));
+  EXPECT_EQ(tokenizer->ids("<tool>"), Ids{16});
+  EXPECT_EQ(tokenizer->ids("any<tool>an"),
+            (Ids{1, 13, 14, 15, 4, 5, 6, 6, 7, 8, 13, 14}));
+  EXPECT_EQ(tokenizer->ids("<own><tool> <tool>an<own>an <tool>"),
+            (Ids{17, 16, 16, 13, 14, 17, 1, 13, 14, 16}));
 }
 
 TEST(CharBpe, KeepsAnyBytes) {
