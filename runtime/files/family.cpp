@@ -150,7 +150,8 @@ void addGguf(json &all, const std::string &file, const json &gguf) {
         wrongTable(file, what);
       own = value;
     } else if (member == "keys" || member == "rows" || member == "without" ||
-               member == "tensors" || member == "frequencies") {
+               member == "tensors" || member == "frequencies" ||
+               member == "must") {
       if (!value.is_object())
         wrongTable(file, what);
       for (const auto &[name, rule] : value.items()) {
@@ -158,6 +159,11 @@ void addGguf(json &all, const std::string &file, const json &gguf) {
             member == "tensors" ? tensorProblem(rule)
             : member == "frequencies"
                 ? (rule.is_object() ? "" : "is no object of keys")
+            : member == "must"
+                ? (rule.is_object() && rule.contains("is") &&
+                           isFilled(rule.value("reason", json()))
+                       ? ""
+                       : "is no object with `is` and `reason`")
             : isFilled(rule) ? ""
                              : "is no name of a key";
         if (!problem.empty())
@@ -248,7 +254,7 @@ json readFamily(const std::string &name,
     all.erase("gguf");
   else
     for (const char *member :
-         {"keys", "rows", "without", "tensors", "frequencies"})
+         {"keys", "rows", "without", "tensors", "frequencies", "must"})
       all["gguf"].emplace(member, json::object());
   if (all.contains("gguf"))
     all["gguf"].emplace("harmless", json::array());

@@ -359,6 +359,13 @@ json GgufReader::config(const json &gguf) const {
       set(key.get<std::string>(), tensor, entry->shape.front());
   for (const auto &[tensor, key] : gguf.at("without").items())
     set(key.get<std::string>(), tensor, find(tensor) == nullptr);
+  for (const auto &[key, rule] : gguf.at("must").items())
+    if (const json &value = placeOf(result, key); value != rule.at("is"))
+      throw InputError(fmt::format(
+          "{}: {} is {}, not {}: {}. Take the folder of the hub that it was "
+          "made from",
+          path(), key, shown(value), shown(rule["is"]),
+          rule.at("reason").get<std::string>()));
   for (const auto &[tensor, scaling] : gguf.at("frequencies").items())
     if (find(tensor))
       result["rope_parameters"].update(scalingBy(tensor, scaling, result));

@@ -155,7 +155,15 @@ class Gguf(InFolder):
             self.assertIn(words, result.stderr)
         result = tfmc("import", self.file("bloom", data.replace(b"llama", b"bloom", 2)))
         self.assertEqual(result.returncode, 1)
-        self.assertIn('general.architecture is "bloom", and those that are read are gemma, gpt2, llama', result.stderr)
+        self.assertIn('general.architecture is "bloom", and those that are read are gemma, gemma2, gemma3, gpt2, llama', result.stderr)
+        # What scores are divided by is known of heads of 256.
+        data = (FILES / "gemma2.gguf").read_bytes()
+        for key in (b"gemma2.attention.key_length", b"gemma2.attention.value_length"):
+            at = data.index(key) + len(key) + 4
+            data = data[:at] + struct.pack("<I", 128) + data[at + 4:]
+        result = tfmc("import", self.file("heads", data))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("head_dim is 128, not 256: what scores are divided by is not in such a file", result.stderr)
         # Without a family nobody knows what the tensors are called.
         own = self.path("own.tfm")
         text = pathlib.Path(self.path("llama.tfm")).read_text()

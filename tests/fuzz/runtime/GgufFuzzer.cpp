@@ -26,6 +26,7 @@ using namespace tfm::fuzz;
 static constexpr const char *table = R"({
   "architecture": "llama",
   "harmless": ["general.", "tokenizer."],
+  "must": {"heads": {"is": 4, "reason": "so"}},
   "frequencies": {"rope_freqs.weight": {
     "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 8192}},

@@ -110,7 +110,7 @@ json family() {
   return json::parse(R"({
     "architecture": "own", "harmless": ["general.", "tokenizer."],
     "keys": {"heads": "num_heads", "eps": "norm_eps", "list": "list"},
-    "frequencies": {}, "rows": {"q8": "vocab_size"}, "without": {"output": "tied", "f": "bare"},
+    "frequencies": {}, "must": {}, "rows": {"q8": "vocab_size"}, "without": {"output": "tied", "f": "bare"},
     "tensors": {"q8": {"name": "a.weight", "halves_of": "num_heads"},
                 "q4": {"name": "b.weight", "transposed": true},
                 "f": {"name": "c.weight", "more": -1}}})");
