@@ -146,9 +146,8 @@ public:
 
   void zeroGradients();
   /// What lies in rows of TFM_ROW floats, one for each of the trained
-  /// parameters, all at the same places.
-  /// Copies of parameters lie as these do, in rows of half as many bytes, whose
-  /// pairs of bf16 are moved as f32.
+  /// parameters, all at the same places. Copies of parameters lie so, too, in
+  /// rows of half as many bytes, whose pairs of bf16 are moved as f32.
   enum class Rows { Values, Copies, Gradients, FirstState, SecondState };
   size_t rowCount() const { return chosen->gradients.bytes / rowBytes; }
   DeviceRows rows(Rows of) const {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/commands/commands.h"
+#include "runtime/commands/show_texts.h"
 #include "runtime/error.h"
 #include "runtime/tokenizer/find_tokenizer.h"
 
@@ -53,12 +54,6 @@ std::string textOf(const Row &row, const Tokenizer &tokenizer) {
   if (row.targets.back() >= 0 && row.targets.back() < tokenizer.size())
     ids.push_back(row.targets.back());
   return tokenizer.text(ids);
-}
-
-/// With what cannot be seen as escapes.
-std::string quoted(const std::string &text) {
-  return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/false,
-                                   nlohmann::json::error_handler_t::replace);
 }
 
 } // namespace

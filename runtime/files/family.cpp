@@ -159,13 +159,12 @@ void addGguf(json &all, const std::string &file, const json &gguf) {
             member == "tensors" ? tensorProblem(rule)
             : member == "frequencies"
                 ? (rule.is_object() ? "" : "is no object of keys")
-            : member == "must"
-                ? (rule.is_object() && rule.contains("is") &&
-                           isFilled(rule.value("reason", json()))
-                       ? ""
-                       : "is no object with `is` and `reason`")
-            : isFilled(rule) ? ""
-                             : "is no name of a key";
+            : member == "must" ? (rule.is_object() && rule.contains("is") &&
+                                          isFilled(rule.value("reason", json()))
+                                      ? ""
+                                      : "is no object with `is` and `reason`")
+            : isFilled(rule)   ? ""
+                               : "is no name of a key";
         if (!problem.empty())
           wrongTable(file,
                      "is wrong: `gguf." + member + "." + name + "` " + problem);

@@ -18,7 +18,7 @@
 
 namespace tfm {
 
-/// Notes of a step, at most: what `Trainer::update` has to tell.
+/// Notes of a step, at most: what `Trainer::updateShared` has to tell.
 static constexpr size_t notesOfStep = 2;
 
 Profile::Profile(std::string path, Model &model, const tfm_function &train,

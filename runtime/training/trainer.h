@@ -137,8 +137,8 @@ private:
   /// The sum of the losses of all micro-batches. Also learns whether a process
   /// is to stop.
   double sumLosses(Launched &update);
-  /// Throws AgreedError where the processes have not the same data or weights.
-  /// Whether all processes begin with the same data, options and weights.
+  /// Throws AgreedError where the processes do not begin with the same data,
+  /// options and weights.
   void requireSameBeginning();
   /// Writes what was recorded, and records no more.
   void endProfile();

@@ -126,7 +126,7 @@ struct Gpu {
     if (onGpu && rounded > memory - taken)
       return outOfMemory;
     auto *memory = static_cast<char *>(std::aligned_alloc(256, rounded));
-    // No zeros: nobody promises them.
+    // No zeros: nobody promises them, and who wants some writes them.
     std::memset(memory, 0xAB, rounded);
     allocations.push_back({memory, bytes, onGpu});
     if (onGpu) {

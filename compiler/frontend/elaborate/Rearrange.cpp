@@ -125,25 +125,35 @@ SymbolicValue BuiltinCall::rearrange() {
       return SymbolicValue();
     sizes[size.name] = *dim;
   }
+  /// Looks for the size of a name; false after an error.
+  auto findSize = [&](const std::string &name) {
+    if (sizes.contains(name))
+      return true;
+    auto value = names.lookup(name, scope);
+    if (!value || !value->is(SymbolicValue::Int))
+      return true;
+    std::optional<Dim> dim = dimensions.toDimension(*value, pattern.range,
+                                                    "the axis `" + name + "`");
+    if (dim)
+      sizes[name] = *dim;
+    return dim.has_value();
+  };
   for (const Axis &axis : *left)
     for (const std::string &name : axis.names) {
       if (!leftNames.try_emplace(name, true).second) {
         fail("`" + name + "` occurs twice on the left side");
         return SymbolicValue();
       }
-      if (sizes.contains(name))
-        continue;
-      auto value = names.lookup(name, scope);
-      if (!value || !value->is(SymbolicValue::Int))
-        continue;
-      std::optional<Dim> dim = dimensions.toDimension(
-          *value, pattern.range, "the axis `" + name + "`");
-      if (!dim)
+      if (!findSize(name))
         return SymbolicValue();
-      sizes[name] = *dim;
     }
+  auto isOnTheRight = [&](StringRef name) {
+    return llvm::any_of(*right, [&](const Axis &axis) {
+      return llvm::is_contained(axis.names, name);
+    });
+  };
   for (const CallArg &size : rest)
-    if (!leftNames.contains(size.name)) {
+    if (!leftNames.contains(size.name) && !isOnTheRight(size.name)) {
       reporter.error(209, size.nameRange,
                      "`" + size.name +
                          "` does not occur on the left side of the pattern");
@@ -195,6 +205,29 @@ SymbolicValue BuiltinCall::rearrange() {
       order.push_back(name);
     }
   }
+  SymbolicTensor split = tensors.reshapeTo(*x, parts);
+  // Names of the right side alone, along which the tensor is repeated: in front
+  // of all others first.
+  Dims repeated;
+  std::vector<std::string> added;
+  for (const Axis &axis : *right)
+    for (const std::string &name : axis.names) {
+      if (leftNames.contains(name) || llvm::is_contained(added, name))
+        continue;
+      if (!findSize(name))
+        return SymbolicValue();
+      if (auto size = sizes.find(name); size != sizes.end()) {
+        added.push_back(name);
+        repeated.push_back(size->second);
+      }
+    }
+  if (!added.empty()) {
+    order.insert(order.begin(), added.begin(), added.end());
+    llvm::append_range(repeated, parts);
+    if (!dimensions.isStorable(repeated, range, "the result"))
+      return SymbolicValue();
+    split = tensors.broadcastTo(split, repeated);
+  }
   // The right side: the same names, grouped anew.
   llvm::SmallVector<int64_t> permutation;
   Dims result;
@@ -202,10 +235,14 @@ SymbolicValue BuiltinCall::rearrange() {
   for (const Axis &axis : *right) {
     Dim product(1);
     for (const std::string &name : axis.names) {
-      if (!leftNames.contains(name)) {
+      if (!llvm::is_contained(order, name)) {
         std::vector<std::string> candidates(order.begin(), order.end());
         Diagnostic &d = fail("`" + name + "` stands on the right side only");
         reporter.suggest(d, name, candidates);
+        if (d.helps.empty() && llvm::all_of(order, isOnTheRight))
+          d.help("to repeat it along a new axis give its size: `rearrange(x, "
+                 "\"...\", " +
+                 name + " = ...)`");
         return SymbolicValue();
       }
       if (!rightNames.try_emplace(name, true).second) {
@@ -223,7 +260,6 @@ SymbolicValue BuiltinCall::rearrange() {
           .help("`sum`, `mean` and `max` reduce an axis");
       return SymbolicValue();
     }
-  SymbolicTensor split = tensors.reshapeTo(*x, parts);
   SymbolicTensor moved = tensors.transposeAxes(split, permutation);
   return SymbolicValue::tensor(tensors.reshapeTo(moved, result));
 }

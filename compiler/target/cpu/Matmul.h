@@ -19,7 +19,7 @@ struct CpuMachine;
 /// A finished vector of `lanes` neighbouring elements of a row of C, on its way
 /// out. The epilogue stores it, or what it makes of it.
 struct EpilogueTile {
-  /// vector<lanes x f32>.
+  /// vector<lanes x f32>, or of what else sums are made in.
   mlir::Value value;
   /// Indices (of type index) along the batch axes, then of the element in
   /// lane 0.
@@ -56,7 +56,7 @@ struct MatmulSpec {
   /// [batch..., M, N] with contiguous rows, of f32 or bf16; null where the
   /// epilogue alone says where results go.
   mlir::MemRefType c;
-  /// What terms are added up in: f32 is all that there are micro-kernels for.
+  /// What terms are added up in: f32, or i32 of integers.
   mlir::Type accumulator;
   /// Types of what the epilogue reads and writes beside them.
   llvm::SmallVector<mlir::Type> reads, writes;
