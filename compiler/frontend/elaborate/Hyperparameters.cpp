@@ -200,6 +200,9 @@ SymbolicValue Hyperparameters::check(const Parameter &parameter,
     return SymbolicValue();
   }
   Diagnostic &d = wrong(parameter, defaultValue, range, decl, typeWord(value));
+  if (type == "function" && value.is(SymbolicValue::Module))
+    d.help("a module is given to what is declared as `" + parameter.name +
+           ": module`, an instance of one also to a function");
   if (type == "initialiser" && value.isNumber())
     d.help("write `normal(" + value.show() + ")`");
   return SymbolicValue();

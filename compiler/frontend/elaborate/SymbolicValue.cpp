@@ -138,7 +138,7 @@ std::string SymbolicValue::describe() const {
   case Method:
     return "a function";
   case Module:
-    return "the module `" + module()->name.str() + "`, not an instance of it";
+    return "the module `" + module()->name.str() + "` itself";
   case Init:
     return "an initialiser";
   case NodeRef:

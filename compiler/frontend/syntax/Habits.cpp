@@ -63,8 +63,9 @@ static const Habit names[] = {
     {"cat concatenate stack hstack vstack",
      "`concat(a, b, axis = -1)` joins tensors along an axis that they have"},
     {"chunk", "`split(x, 3, axis = -1)` makes equal parts"},
-    {"expand broadcast_to tile",
-     "operators broadcast by themselves; `x + 0.0 * y` has the shape of both"},
+    {"expand broadcast broadcast_to tile",
+     "operators broadcast by themselves; `rearrange(x, \"n w -> B n w\")` "
+     "repeats x along a new axis"},
     {"repeat_interleave repeat_kv",
      "`attention(q, k, v)` takes fewer heads of keys and values than of "
      "queries by itself; elsewhere operators broadcast"},
@@ -96,6 +97,9 @@ static const Habit names[] = {
     {"clamp clip", "write `min(max(x, low), high)`"},
     {"add sub mul div", "write `a + b`, `a - b`, `a * b`, `a / b`"},
     {"norm", "write `sqrt(sum(x ** 2))`, or `rms_normalize(x)`"},
+    {"scan cumprod cummax cummin logcumsumexp",
+     "`cumsum(x, axis = T)` adds up what stands before; of positive factors "
+     "`exp(cumsum(log(x), axis = T))` is the product"},
     {"logsumexp", "write `log(sum(exp(x)))`, or `x - log_softmax(x)`"},
     {"multinomial", "a model gives logits; `generate` chooses the tokens"},
     {"topk argmax sort argsort",
