@@ -10,6 +10,7 @@
 #include "compiler/dialect/TfmDialect.h"
 
 #include <set>
+#include <unordered_map>
 
 using namespace mlir;
 using namespace tfm;
@@ -66,7 +67,7 @@ private:
       }
     }
     result.groupOf[op] = size();
-    result.groups.push_back({kind, {op}, own, ++versions});
+    result.groups.push_back({kind, {op}, own});
     return success();
   }
 
@@ -309,7 +310,18 @@ private:
   struct Links {
     std::vector<llvm::SmallVector<Link, 4>> of; ///< of each kernel
     std::vector<llvm::SmallVector<int, 4>> readers;
+    /// What is worth to be read once, of each kernel, and who reads it.
+    std::vector<llvm::SmallVector<Value, 4>> inputs;
+    llvm::DenseMap<Value, llvm::SmallVector<int, 4>> readersOfInput;
   };
+  /// What an op reads in its kernel. To join kernels changes nothing of it.
+  ArrayRef<Leaf> leavesOf(Operation *op, const Domain &domain) const {
+    auto [place, isNew] = leaves.try_emplace(op);
+    if (isNew)
+      forEachRead(op, domain, materialised,
+                  [&](const Leaf &leaf) { place->second.push_back(leaf); });
+    return place->second;
+  }
   /// Computed when they are asked for after kernels have changed.
   const Links &linked() const {
     if (links)
@@ -318,68 +330,66 @@ private:
     links.emplace();
     links->of.resize(count);
     links->readers.resize(count);
+    links->inputs.resize(count);
     for (auto [reader, group] : llvm::enumerate(result.groups)) {
       auto &own = links->of[reader];
       for (Operation *op : group.ops)
-        forEachRead(op, group.domain, materialised, [&](const Leaf &leaf) {
+        for (const Leaf &leaf : leavesOf(op, group.domain)) {
+          auto &inputs = links->inputs[reader];
+          if (isWorthSharing(leaf.base) &&
+              !llvm::is_contained(inputs, leaf.base)) {
+            inputs.push_back(leaf.base);
+            links->readersOfInput[leaf.base].push_back(
+                static_cast<int>(reader));
+          }
           int producer = groupOfValue(leaf.base);
           if (producer < 0)
-            return;
+            continue;
           bool inRegister =
               leaf.inRegister && !isColumnReduction(leaf.base.getDefiningOp());
           auto found = llvm::find_if(
               own, [&](const Link &link) { return link.producer == producer; });
           if (found != own.end()) {
             found->inRegister &= inRegister;
-            return;
+            continue;
           }
           own.push_back({producer, inRegister});
           links->readers[producer].push_back(static_cast<int>(reader));
-        });
+        }
     }
     return *links;
-  }
-
-  bool shareInput(int a, int b) const {
-    llvm::DenseSet<Value> bases;
-    auto collect = [&](int group, llvm::function_ref<void(Value)> visit) {
-      for (Operation *op : result.groups[group].ops)
-        forEachRead(op, result.groups[group].domain, materialised,
-                    [&](const Leaf &leaf) { visit(leaf.base); });
-    };
-    collect(a, [&](Value base) {
-      if (isWorthSharing(base))
-        bases.insert(base);
-    });
-    bool shared = false;
-    collect(b, [&](Value base) { shared |= bases.contains(base); });
-    return shared;
   }
 
   /// Joins two row kernels over one domain where one can move to the other
   /// without passing anything that it depends on.
   bool mergeOnce() {
-    for (int b = 1; b < size(); ++b)
-      for (int a = 0; a < b; ++a)
+    for (int b = 1; b < size(); ++b) {
+      // Those before it that it reads results of, or shares an input with.
+      std::set<int> related;
+      for (const Link &link : linked().of[b])
+        if (link.producer < b)
+          related.insert(link.producer);
+      for (Value input : linked().inputs[b])
+        for (int reader : linked().readersOfInput.at(input))
+          if (reader < b)
+            related.insert(reader);
+      for (int a : related)
         if (tryMerge(a, b))
           return true;
+    }
     return false;
   }
 
+  /// Of kernels that are related.
   bool tryMerge(int a, int b) {
     const Group &first = result.groups[a], &second = result.groups[b];
     if (first.kind != KernelKind::Row || second.kind != KernelKind::Row ||
         first.domain != second.domain ||
         first.ops.size() + second.ops.size() > mostOps)
       return false;
-    if (apart.contains({first.version, second.version}))
-      return false;
     bool inRegister;
-    bool direct = reads(b, a, inRegister);
-    if (direct ? !inRegister : !shareInput(a, b)) {
-      apart.insert({first.version, second.version});
+    if (reads(b, a, inRegister) && !inRegister)
       return false;
-    }
     auto isBetween = [&](int k) { return a < k && k < b; };
     bool canSink = llvm::none_of(linked().readers[a], isBetween);
     bool canHoist = llvm::none_of(linked().of[b], [&](const Link &link) {
@@ -400,16 +410,16 @@ private:
   /// Moves the kernels between `a` and `b` that `b` depends on before `a`, and
   /// says how many they are; nothing where one of them depends on `a`.
   std::optional<int> moveBefore(int a, int b) {
-    bool ignored;
     std::vector<bool> needed(b + 1, false);
     needed[b] = true;
-    for (int between = b - 1; between > a; --between)
-      for (int reader = between + 1; reader <= b; ++reader)
-        if (needed[reader] && reads(reader, between, ignored))
-          needed[between] = true;
-    for (int between = a + 1; between < b; ++between)
-      if (needed[between] && reads(between, a, ignored))
-        return std::nullopt;
+    for (int reader = b; reader > a; --reader)
+      if (needed[reader])
+        for (const Link &link : linked().of[reader]) {
+          if (link.producer == a && reader != b)
+            return std::nullopt;
+          if (link.producer > a)
+            needed[link.producer] = true;
+        }
     std::vector<Group> first, rest;
     for (int between = a + 1; between < b; ++between)
       (needed[between] ? first : rest)
@@ -429,29 +439,23 @@ private:
     llvm::sort(into.ops, [](Operation *x, Operation *y) {
       return x->isBeforeInBlock(y);
     });
-    into.version = 0;
     result.groups.erase(result.groups.begin() + source);
     number();
   }
 
   /// Notes which kernel each op is in.
   void number() {
-    for (auto [index, group] : llvm::enumerate(result.groups)) {
-      if (group.version == 0)
-        group.version = ++versions;
+    for (auto [index, group] : llvm::enumerate(result.groups))
       for (Operation *op : group.ops)
         result.groupOf[op] = static_cast<int>(index);
-    }
     links.reset();
   }
 
   Block &block;
   const OpSet &materialised;
   FusedBlock result;
-  unsigned versions = 0;
   mutable std::optional<Links> links;
-  /// Kernels, by version, that have nothing in common.
-  llvm::DenseSet<std::pair<unsigned, unsigned>> apart;
+  mutable std::unordered_map<Operation *, SmallVector<Leaf, 4>> leaves;
 };
 
 } // namespace

@@ -22,8 +22,6 @@ struct Group {
   llvm::SmallVector<mlir::Operation *> ops;
   /// The iteration space of a row kernel or an epilogue.
   Domain domain;
-  /// While kernels are joined: another one where the ops are others.
-  unsigned version = 0;
 };
 
 /// What one block becomes, in order.

@@ -50,10 +50,10 @@ static std::optional<Side> parseSide(StringRef text, std::string &problem) {
     StringRef word =
         text.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
     if (word.empty()) {
-      problem = text.starts_with("...")
-                    ? "`...` is no part of a pattern: each axis has a name"
-                    : ("`" + text.take_front(1) + "` is no part of a pattern")
-                          .str();
+      problem =
+          text.starts_with("...")
+              ? "`...` is no part of a pattern: each axis has a name"
+              : ("`" + text.take_front(1) + "` is no part of a pattern").str();
       return std::nullopt;
     }
     text = text.drop_front(word.size());
