@@ -9,6 +9,7 @@
 
 #include "compiler/report/Writers.h"
 #include "runtime/error.h"
+#include "runtime/files/gguf.h"
 #include "runtime/files/stored_tensor.h"
 #include "runtime/tokenizer/utf8.h"
 
@@ -59,7 +60,7 @@ tfm::readCheckpoint(const std::string &path, const std::string &family) {
 /// Types that a weight can be read from.
 static bool isFloat(llvm::StringRef dtype) {
   return dtype == "F32" || dtype == "F16" || dtype == "BF16" ||
-         dtype == "F64" || dtype.starts_with("Q");
+         dtype == "F64" || isBlockType(dtype);
 }
 
 /// The shape of a stored tensor in the order in which the model has its axes.

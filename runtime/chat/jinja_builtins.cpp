@@ -524,6 +524,10 @@ std::optional<Value> applied(std::string_view name,
   }
   if (name == "indent")
     return Value::string(indented(arguments));
+  constexpr std::string_view overItems[] = {"select", "reject", "selectattr",
+                                            "rejectattr", "map"};
+  if (x.is(Value::None) && std::ranges::count(overItems, name) > 0)
+    return Value::array({}); // which they do not look at
   if (name == "select" || name == "reject")
     return chosen(arguments, /*byMember=*/false, name == "select");
   if (name == "selectattr" || name == "rejectattr")

@@ -165,9 +165,10 @@ CLI::Option *addWeights(CLI::App *command, CommonOptions &options) {
 
 void addTokenizer(CLI::App *command, CommonOptions &options) {
   command
-      ->add_option("--tokenizer", options.tokenizer,
-                   "a tokenizer.json, a SentencePiece .model, or a folder with "
-                   "one or with vocab.json and merges.txt")
+      ->add_option(
+          "--tokenizer", options.tokenizer,
+          "a tokenizer.json, a SentencePiece .model, a .gguf file, or a "
+          "folder with one or with vocab.json and merges.txt")
       ->check(usage::path());
 }
 

@@ -125,19 +125,25 @@ std::vector<int32_t> endTokensOf(const std::string &folder,
 }
 
 /// The chat template that stands beside the tokenizer: that the user names,
-/// that of the weights, or the model's own; else that within a gguf file.
+/// that of the weights, or the model's own; or within these, in gguf files.
 ChatTemplate findChat(const GenerateCommand &command, const Recipe &recipe) {
-  std::vector<std::string> folders, files;
+  std::optional<ChatTemplate> found;
+  std::string without;
+  // What stands beside a file is there to be taken instead of its own.
   auto add = [&](const std::filesystem::path &path) {
-    if (path.empty())
+    if (path.empty() || found)
       return;
-    if (isGguf(path.string()) && isRegularFile(path.string()))
-      files.push_back(path.string());
     std::filesystem::path parent = path.parent_path();
-    std::string folder = isFolder(path)   ? path.string()
-                         : parent.empty() ? "."
-                                          : parent.string();
-    folders.push_back(folder);
+    bool isFile = !isFolder(path) && fileExists(path.string());
+    if (isFile && parent.empty())
+      parent = ".";
+    if (std::string folder = isFolder(path) ? path.string() : parent.string();
+        !folder.empty())
+      found = ChatTemplate::ofFolder(folder);
+    if (!found && isFile && isGguf(path.string())) {
+      found = ChatTemplate::ofGguf(path.string());
+      without = ", and " + path.string() + " has none";
+    }
   };
   add(command.tokenizer);
   if (isFolder(command.weights) || isGguf(command.weights))
@@ -147,18 +153,12 @@ ChatTemplate findChat(const GenerateCommand &command, const Recipe &recipe) {
     add(std::filesystem::path(recipe.tokenizer.directory) /
         recipe.tokenizer.files[0]);
   }
-  for (const std::string &folder : folders)
-    if (std::optional<ChatTemplate> found = ChatTemplate::ofFolder(folder))
-      return std::move(*found);
-  for (const std::string &file : files)
-    if (std::optional<ChatTemplate> found = ChatTemplate::ofGguf(file))
-      return std::move(*found);
-  throw InputError(
-      "there is no chat template: neither chat_template.jinja nor "
-      "a chat_template in tokenizer_config.json stands beside the "
-      "tokenizer" +
-      std::string(files.empty() ? "" : ", and " + files.front() + " has none") +
-      "; name its folder with --tokenizer");
+  if (found)
+    return std::move(*found);
+  throw InputError("there is no chat template: neither chat_template.jinja nor "
+                   "a chat_template in tokenizer_config.json stands beside the "
+                   "tokenizer" +
+                   without + "; name its folder with --tokenizer");
 }
 
 /// A stop text that has characters of which no token is made ends no text.

@@ -292,7 +292,7 @@ std::optional<double> bestLoss(const std::string &folder) {
 void requireNoOtherTokenizer(const RunFolder &run, const std::string &json) {
   std::string path = run.file("tokenizer.json");
   if (fileExists(path) && !fileExists(run.file("log.jsonl")) &&
-      readFile(path, "the tokenizer there") != json)
+      readRegularFile(path, "the tokenizer there") != json)
     throw InputError(path + " is not of a run, and would be lost: choose "
                             "another --out, or pass --overwrite");
 }

@@ -16,6 +16,7 @@
 #include "runtime/files/weights.h"
 #include "runtime/model.h"
 #include "runtime/progress.h"
+#include "runtime/tokenizer/gguf_tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
@@ -106,6 +107,25 @@ std::map<std::string, std::string> companionsOf(const std::string &from,
   return texts;
 }
 
+/// The same of a gguf file, in the forms of a folder.
+void addCompanions(std::map<std::string, std::string> &texts,
+                   const GgufReader &file, const std::string &out) {
+  if (!hasTokenizer(file))
+    return;
+  try {
+    texts[out + "/tokenizer.json"] = openGgufTokenizer(file)->json();
+  } catch (const InputError &problem) {
+    say("note: " + printable(problem.what()) + ": " + out +
+        " gets no tokenizer\n");
+    return;
+  }
+  ordered_json config = ggufTokenizerConfig(file);
+  config["tokenizer_class"] = "PreTrainedTokenizerFast";
+  texts[out + "/tokenizer_config.json"] = config.dump(2) + "\n";
+  ordered_json generation = {{"eos_token_id", ggufEndTokens(file)}};
+  texts[out + "/generation_config.json"] = generation.dump(2) + "\n";
+}
+
 } // namespace
 
 bool isExportFolder(const std::string &path) {
@@ -149,6 +169,8 @@ void exportFolder(const Model &model, const std::string &weights,
   // A run has its tokenizer in one file; in a folder it may be in several.
   std::map<std::string, std::string> texts =
       companionsOf(source.empty() ? weights : source, out);
+  if (isGguf(weights) && !isFolder(weights))
+    addCompanions(texts, GgufReader(weights), out);
   texts[out + configName] = configOf(source, weights, model, type);
 
   std::vector<FloatTensor> tensors = parameterTensors(model);

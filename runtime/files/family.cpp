@@ -151,7 +151,7 @@ void addGguf(json &all, const std::string &file, const json &gguf) {
       own = value;
     } else if (member == "keys" || member == "rows" || member == "without" ||
                member == "tensors" || member == "frequencies" ||
-               member == "must") {
+               member == "must" || member == "with") {
       if (!value.is_object())
         wrongTable(file, what);
       for (const auto &[name, rule] : value.items()) {
@@ -253,7 +253,7 @@ json readFamily(const std::string &name,
     all.erase("gguf");
   else
     for (const char *member :
-         {"keys", "rows", "without", "tensors", "frequencies", "must"})
+         {"keys", "rows", "without", "tensors", "with", "frequencies", "must"})
       all["gguf"].emplace(member, json::object());
   if (all.contains("gguf"))
     all["gguf"].emplace("harmless", json::array());

@@ -80,13 +80,8 @@ public:
   }
 
   std::string text() {
-    auto length = number<uint64_t>();
-    // As long as any template or list of words, in one piece.
-    if (length > (uint64_t{1} << 24))
-      fail(fmt::format("a text in it is said to have {} bytes", length));
-    require(length);
-    std::string result(length, '\0');
-    take(result.data(), length);
+    std::string result(textLength(), '\0');
+    take(result.data(), result.size());
     return result;
   }
 
@@ -134,17 +129,34 @@ public:
     if (depth > 3)
       fail("its lists are nested too deeply");
     require(count);
-    json result = json::array();
-    for (uint64_t i = 0; i < count; ++i) {
-      json element = value(type, depth + 1);
-      if (count <= limit)
-        result.push_back(std::move(element));
+    if (count > limit) {
+      skip(type, count, depth);
+      return fmt::format("a list of {} elements", count);
     }
-    return count <= limit ? result
-                          : json(fmt::format("a list of {} elements", count));
+    json result = json::array();
+    for (uint64_t i = 0; i < count; ++i)
+      // Nobody reads what is longer than a configuration's.
+      result.push_back(type == F32 && count > most ? json(number<float>())
+                                                   : value(type, depth + 1));
+    return result;
   }
 
 private:
+  /// Passes over so many elements of a list.
+  void skip(uint32_t type, uint64_t count, int depth) {
+    constexpr uint64_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    if (type != String && type != Array && type < std::size(sizes)) {
+      require(count * sizes[type]);
+      at += count * sizes[type];
+      return;
+    }
+    for (uint64_t i = 0; i < count; ++i)
+      if (type == String)
+        at += textLength();
+      else
+        value(type, depth + 1);
+  }
+
   /// A text, which no key takes for a number, where it is none.
   static json shortest(float number) {
     std::string text = fmt::format("{}", number);
@@ -152,6 +164,16 @@ private:
       return text;
     return json::parse(
         text.find_first_of(".e") == std::string::npos ? text + ".0" : text);
+  }
+
+  /// Of a text that follows.
+  uint64_t textLength() {
+    auto length = number<uint64_t>();
+    // As long as any template or list of words, in one piece.
+    if (length > (uint64_t{1} << 24))
+      fail(fmt::format("a text in it is said to have {} bytes", length));
+    require(length);
+    return length;
   }
 
   /// That so many bytes are left.
@@ -244,6 +266,9 @@ GgufReader::GgufReader(const std::string &path) : TensorFile(path) {
   if (file.size() < 24 || cursor.number<uint32_t>() != 0x46554747)
     cursor.fail("it does not begin as one");
   auto version = cursor.number<uint32_t>();
+  if (version == 2U << 24 || version == 3U << 24)
+    cursor.refuse("its numbers are those of a big-endian machine: convert the "
+                  "model again, for a little-endian one");
   if (version != 2 && version != 3)
     cursor.refuse(fmt::format("its version is {}, not 2 or 3: convert the "
                               "model again, by a newer llama.cpp",
@@ -259,6 +284,12 @@ GgufReader::GgufReader(const std::string &path) : TensorFile(path) {
       lists[key] = cursor.position();
     values[key] = cursor.value(type);
   }
+  if (const json parts = values.value("split.count", json());
+      parts.is_number_integer() && parts.get<int64_t>() > 1)
+    cursor.refuse(fmt::format("it is one of {} parts of a model: join them "
+                              "first, with llama.cpp's `llama-gguf-split "
+                              "--merge FIRST-PART OUT.gguf`",
+                              parts.get<int64_t>()));
   uint64_t alignment = 32;
   if (auto given = values.find("general.alignment"); given != values.end()) {
     alignment = given->is_number_unsigned() ? given->get<uint64_t>() : 0;
@@ -345,11 +376,13 @@ json GgufReader::config(const json &gguf) const {
         std::ranges::any_of(gguf.at("harmless"), [&](const json &prefix) {
           return key.starts_with(prefix.get_ref<const std::string &>());
         });
-    if (isHarmless)
-      continue;
+    // What is of no architecture tells who made the file, and of its tokens.
     std::string own = key;
-    if (own.starts_with(architecture + "."))
+    bool isOfModel = own.starts_with(architecture + ".");
+    if (isOfModel)
       own = own.substr(architecture.size() + 1);
+    if (isHarmless || (!isOfModel && !gguf.at("keys").contains(key)))
+      continue;
     auto known = gguf.at("keys").find(own);
     bool isUnknown = known == gguf.at("keys").end();
     set(isUnknown ? key : known->get<std::string>(), key, value, isUnknown);
@@ -359,6 +392,9 @@ json GgufReader::config(const json &gguf) const {
       set(key.get<std::string>(), tensor, entry->shape.front());
   for (const auto &[tensor, key] : gguf.at("without").items())
     set(key.get<std::string>(), tensor, find(tensor) == nullptr);
+  for (const auto &[tensor, key] : gguf.at("with").items())
+    if (find(tensor))
+      set(key.get<std::string>(), tensor, true);
   for (const auto &[key, rule] : gguf.at("must").items())
     if (const json &value = placeOf(result, key); value != rule.at("is"))
       throw InputError(fmt::format(
@@ -367,8 +403,16 @@ json GgufReader::config(const json &gguf) const {
           path(), key, shown(value), shown(rule["is"]),
           rule.at("reason").get<std::string>()));
   for (const auto &[tensor, scaling] : gguf.at("frequencies").items())
-    if (find(tensor))
-      result["rope_parameters"].update(scalingBy(tensor, scaling, result));
+    if (find(tensor)) {
+      json own = scalingBy(tensor, scaling, result);
+      const json told = placeOf(result, "rope_parameters.rope_type");
+      if (!told.is_null() && told != "none")
+        throw InputError(fmt::format(
+            "{}: rotation is scaled by {}, and by rope.scaling.type, which is "
+            "{}: take the folder of the hub that the file was made from",
+            path(), tensor, shown(told)));
+      result["rope_parameters"].update(own);
+    }
   return result;
 }
 
@@ -381,6 +425,12 @@ json GgufReader::scalingBy(const std::string &tensor, json scaling,
     const json value = object.value(key, json());
     return value.is_number() ? value.get<double>() : otherwise;
   };
+  if (const json width = config.value("head_dim", json());
+      width.is_number_integer() &&
+      width.get<int64_t>() != static_cast<int64_t>(2 * factors.size()))
+    throw InputError(fmt::format("{}: the tensor {} has {} factors for heads "
+                                 "of {}: two elements are turned by each",
+                                 path(), tensor, factors.size(), shown(width)));
   const double factor = *std::ranges::max_element(factors),
                low = number(scaling, "low_freq_factor", 0),
                high = number(scaling, "high_freq_factor", 0),

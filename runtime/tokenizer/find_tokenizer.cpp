@@ -81,7 +81,8 @@ Found open(const tfm_model &model, const Recipe &recipe,
   const std::string &kind = recipe.tokenizer.kind;
   if (!request.named.empty()) {
     if (isGguf(request.named) && !isFolder(request.named))
-      return {openGgufTokenizer(request.named), nameOf(request.named)};
+      return {openGgufTokenizer(GgufReader(request.named)),
+              nameOf(request.named)};
     if (!isFolder(request.named))
       return openFile(request.named, readFile(request.named, "the tokenizer"));
     Found found = openFolder(request.named, kind);
@@ -97,9 +98,9 @@ Found open(const tfm_model &model, const Recipe &recipe,
   if (!kind.empty())
     return openOwn(model, recipe.tokenizer);
   try {
-    if (isGguf(request.weights) && !isFolder(request.weights) &&
-        hasTokenizer(GgufReader(request.weights)))
-      return {openGgufTokenizer(request.weights), nameOf(request.weights)};
+    if (isGguf(request.weights) && !isFolder(request.weights))
+      if (GgufReader file(request.weights); hasTokenizer(file))
+        return {openGgufTokenizer(file), nameOf(request.weights)};
   } catch (const InputError &) {
     if (!request.idsWithout)
       throw;

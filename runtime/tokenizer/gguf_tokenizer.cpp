@@ -163,6 +163,7 @@ std::optional<int32_t> tokenOf(const GgufReader &file, const std::string &what,
   return id.get<int32_t>();
 }
 
+/// The tokenizer.json that stands for it.
 std::string sentencePieces(const GgufReader &file, const Tokens &tokens) {
   SentencePieceModel model;
   model.type = SentencePieceModel::Bpe;
@@ -177,13 +178,17 @@ std::string sentencePieces(const GgufReader &file, const Tokens &tokens) {
     model.hasBytes |= tokens.typeOf(id) == SentencePieceModel::Piece::Byte;
   }
   auto count = static_cast<int64_t>(tokens.size());
-  auto begin = tokenOf(file, "bos", count);
+  // Where it is absent it is that of Llama.
+  auto begin = valueOf(file, "ggml.bos_token_id").is_null()
+                   ? std::optional<int32_t>(1)
+                   : tokenOf(file, "bos", count);
   model.beginId = begin && flagOf(file, "ggml.add_bos_token", true)
                       ? static_cast<uint64_t>(*begin)
                       : tokens.size();
   return sentencePieceJson(model, file.path());
 }
 
+/// Likewise.
 std::string byteBpe(const GgufReader &file, const Tokens &tokens) {
   json name = valueOf(file, "ggml.pre");
   auto cut = std::ranges::find_if(cuts(), [&](const Cut &each) {
@@ -251,12 +256,12 @@ int64_t ggufTokens(const GgufReader &file) {
   return static_cast<int64_t>(Tokens(file).size());
 }
 
-std::string ggufTokenizerJson(const GgufReader &file) {
+TokenizerPtr openGgufTokenizer(const GgufReader &file) {
   json kind = valueOf(file, "ggml.model");
   if (kind == "llama")
-    return sentencePieces(file, Tokens(file));
+    return parseTokenizerJson(sentencePieces(file, Tokens(file)), file.path());
   if (kind == "gpt2")
-    return byteBpe(file, Tokens(file));
+    return parseTokenizerJson(byteBpe(file, Tokens(file)), file.path());
   throw NotSupported(fmt::format(
       "{}: its tokenizer.ggml.model is {}; \"llama\" and \"gpt2\" are read",
       file.path(), kind.dump(-1, ' ', false, json::error_handler_t::replace)));
@@ -278,20 +283,24 @@ ordered_json ggufTokenizerConfig(const GgufReader &file) {
 }
 
 std::vector<int32_t> ggufEndTokens(const GgufReader &file) {
-  if (!hasTokenizer(file))
-    return {};
-  Tokens tokens(file);
   std::set<int32_t> ids;
   for (const char *what : {"eos", "eot", "eom"})
-    if (auto id = tokenOf(file, what, static_cast<int64_t>(tokens.size())))
+    if (auto id = tokenOf(file, what, idLimit))
       ids.insert(*id);
+  if (ids.empty() && valueOf(file, "ggml.model") == "llama")
+    ids.insert(2); // Llama's, where the file says nothing
   constexpr std::array<std::string_view, 7> names = {
       "<|eot_id|>",    "<|eom_id|>",    "<|im_end|>",     "<|end|>",
       "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>"};
-  for (size_t id = 0; id < tokens.size(); ++id)
-    if (isAdded(tokens.typeOf(id)) &&
-        std::ranges::count(names, tokens.text(id)) > 0)
-      ids.insert(static_cast<int32_t>(id));
+  try {
+    Tokens tokens(file);
+    for (size_t id = 0; id < tokens.size(); ++id)
+      if (isAdded(tokens.typeOf(id)) &&
+          std::ranges::count(names, tokens.text(id)) > 0)
+        ids.insert(static_cast<int32_t>(id));
+  } catch (const InputError &) {
+    // Whoever wants the tokens says so: the user may have named others.
+  }
   return {ids.begin(), ids.end()};
 }
 

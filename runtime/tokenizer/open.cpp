@@ -151,13 +151,9 @@ TokenizerPtr openTokenizer(const TokenizerSpec &spec,
   }
   if (spec.kind == "gguf") {
     need(1);
-    return openGgufTokenizer(paths[0]);
+    return openGgufTokenizer(GgufReader(paths[0]));
   }
   throw InputError("the tokenizer \"" + spec.kind + "\" is not supported");
-}
-
-TokenizerPtr openGgufTokenizer(const std::string &path) {
-  return parseTokenizerJson(ggufTokenizerJson(GgufReader(path)), path);
 }
 
 int64_t tokenizerSize(const TokenizerSpec &spec,

@@ -23,6 +23,12 @@
   "\\x09-\\x0D\\x20\\x85\\xA0\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}"   \
   "\\x{202F}\\x{205F}\\x{3000}"
 
+// All others.
+#define TFM_NO_SPACES                                                          \
+  "\\x{0}-\\x08\\x0E-\\x1F\\x21-\\x84\\x86-\\x9F\\xA1-\\x{167F}\\x{1681}-"     \
+  "\\x{1FFF}\\x{200B}-\\x{2027}\\x{202A}-\\x{202E}\\x{2030}-\\x{205E}"         \
+  "\\x{2060}-\\x{2FFF}\\x{3001}-\\x{D7FF}\\x{E000}-\\x{10FFFF}"
+
 #define TFM_WORDS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 // Outside of classes some of the first 256 characters are, too.
 #define TFM_WORDS_ALONE TFM_WORDS "\\xB2\\xB3\\xB9\\xBC-\\xBE"
@@ -49,13 +55,18 @@ std::string escapePattern(std::string_view text) {
 static std::string_view contentOf(std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> contents[] = {
       {"s", TFM_SPACES},
+      {"S", TFM_NO_SPACES},
       {"w", TFM_WORDS},
       {"[:space:]", TFM_SPACES},
+      {"[:^space:]", TFM_NO_SPACES},
       {"[:word:]", TFM_WORDS},
       {"[:alpha:]", "\\p{Alphabetic}"},
+      {"[:^alpha:]", "\\P{Alphabetic}"},
       {"[:alnum:]", "\\p{Alphabetic}\\p{Nd}"},
       {"[:upper:]", "\\p{Uppercase}"},
+      {"[:^upper:]", "\\P{Uppercase}"},
       {"[:lower:]", "\\p{Lowercase}"},
+      {"[:^lower:]", "\\P{Lowercase}"},
       {"[:punct:]", "\\p{P}\\p{S}"}};
   for (const auto &[own, content] : contents)
     if (own == name)
@@ -82,7 +93,10 @@ static std::string propertyOf(std::string_view escape) {
 
 /// How long what begins with a backslash is: `\n`, `\p{L}`.
 static size_t lengthOfEscape(std::string_view rest) {
-  if (rest.size() > 2 && rest[2] == '{' && rest.find('}') != rest.npos)
+  // Behind others braces count.
+  bool takesBraces = rest.size() > 2 && std::strchr("pPxogk", rest[1]) &&
+                     rest[2] == '{' && rest.find('}') != rest.npos;
+  if (takesBraces)
     return rest.find('}') + 1;
   return std::min<size_t>(2, rest.size());
 }
@@ -112,8 +126,8 @@ static size_t takeClass(std::string_view pattern, size_t at, Refuse refuse,
     std::string_view item = rest.substr(0, length);
     std::string_view content =
         contentOf(item[0] == '\\' && item.size() == 2 ? item.substr(1) : item);
-    if (item == "\\W")
-      refuse("what is not of words in a class");
+    if (item == "\\W" || (content.empty() && item.starts_with("[:^")))
+      refuse("what is in no class within a class");
     if (!content.empty())
       result += content;
     else if (item.starts_with("\\p") || item.starts_with("\\P"))

@@ -95,10 +95,6 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
 TokenizerPtr parseSentencePiece(std::string_view bytes,
                                 const std::string &origin);
 
-/// The tokenizer within a gguf file. Throws NotSupported for a kind that is not
-/// read, and InputError where the file has none.
-TokenizerPtr openGgufTokenizer(const std::string &path);
-
 /// Opens a tokenizer by kind; `paths` are where its files really are.
 /// Kinds: chars (needs `spec.json`), bytes, words (vocab.json), gpt2
 /// (vocab.json, merges.txt), bpe_words (the same), huggingface

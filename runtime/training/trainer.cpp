@@ -639,14 +639,13 @@ void Trainer::openRun() {
       static_cast<uint64_t>(
           lineBytes * std::min(position.steps - position.step, mostLines));
   checkSpace(*folder, model, needs);
+  if (isNew && !options.overwrite)
+    requireNoOtherTokenizer(*folder, json);
   if (!options.log.empty())
     openLog();
   // Only now: whatever is wrong with weights, data or recipe has been said.
-  if (isNew) {
-    if (!options.overwrite)
-      requireNoOtherTokenizer(*folder, json);
+  if (isNew)
     folder->clear(options.overwrite);
-  }
   saveTokenizer(*folder, json, isNew);
   try {
     lowestLoss = bestLoss(options.out);

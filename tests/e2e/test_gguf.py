@@ -2,6 +2,7 @@
 """Weights of llama.cpp: the files of tests/fixtures/gguf, imported, built, loaded and compared."""
 
 import json
+import os
 import pathlib
 import shutil
 import struct
@@ -42,6 +43,56 @@ class Gguf(InFolder):
         at = data.index(key.encode()) + len(key) + 4
         data[at:at + 4] = struct.pack("<" + kind, value)
         return self.file(name, data)
+
+    def with_key(self, name, source, key, kind, value):
+        """A file with one more key, and with one that says nothing, so that tensors lie where they may."""
+        data = (FILES / source).read_bytes()
+        added = struct.pack("<Q", len(key)) + key.encode() + struct.pack("<I", kind) + value
+        rest = -(len(added) + 8 + 4 + 4 + 8) % 32
+        added += struct.pack("<Q", 4) + b"none" + struct.pack("<IQ", 8, rest) + b" " * rest
+        count = struct.unpack_from("<Q", data, 16)[0]
+        return self.file(name, data[:16] + struct.pack("<Q", count + 2) + added + data[24:])
+
+    def test_keys_and_types(self):
+        # What is of no architecture says nothing of a model; 32 blocks of four bits have two types.
+        for key, kind, value in (("split.no", 2, struct.pack("<H", 0)), ("training.notes", 8, struct.pack("<Q", 2) + b"ok"),
+                                 ("llama.attention.causal", 7, b"\1")):
+            result = tfmc("import", self.with_key("key", "llama.gguf", key, kind, value))
+            self.assertEqual(result.returncode, 0, result.stderr)
+        for key, kind, value, words in (
+                ("llama.attention.causal", 7, b"\0", "is_causal is false"),
+                ("split.count", 2, struct.pack("<H", 3), "it is one of 3 parts of a model"),
+                ("llama.rope.scaling.type", 8, struct.pack("<Q", 6) + b"linear", "factor")):
+            result = tfmc("import", self.with_key("key", "llama.gguf", key, kind, value))
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(words, result.stderr)
+        both = self.with_key("both", "chat.gguf", "llama.rope.scaling.type", 8, struct.pack("<Q", 6) + b"linear")
+        self.assertIn("rotation is scaled by rope_freqs.weight, and by", tfmc("import", both).stderr)
+        data = bytearray((FILES / "llama.gguf").read_bytes())
+        at = data.index(b"blk.0.attn_output.weight") + 24 + 4 + 16
+        while struct.unpack_from("<I", data, at)[0] != 2:
+            at = data.index(b".weight", at) + 7 + 4 + 16
+        struct.pack_into("<I", data, at, 20)
+        result = tfmc("import", self.file("uneven", data))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        swapped = self.file("swapped", data[:4] + data[7:3:-1] + data[8:])
+        self.assertIn("a big-endian machine", tfmc("import", swapped).stderr)
+
+    def test_an_exported_folder_has_the_tokenizer(self):
+        model, program, out = self.path("whole.tfm"), self.path("whole"), self.path("folder")
+        self.assertEqual(tfmc("import", FILES / "chat.gguf", "-o", model).returncode, 0)
+        self.assertEqual(tfmc("build", model, "-o", program).returncode, 0)
+        result = run(program, "export", "--weights", FILES / "chat.gguf", "-o", out + "/")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        expected = json.loads((FILES / "chat.json").read_text())
+        environment = {"XDG_CACHE_HOME": self.path("cache")}
+        for name, options in (("text", []), ("chat", ["--chat"])):
+            result = tfmc("run", out, "generate", "--greedy", "--json", "--tokens", "24", "--prompt", "Hello, world!",
+                          *options, environment=environment)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(json.loads(result.stdout)["ids"], expected[name]["ids"], name)
+        generation = json.loads(pathlib.Path(out, "generation_config.json").read_text())
+        self.assertEqual(generation["eos_token_id"], [1, 4])
 
     def test_logits(self):
         for case, expected in EXPECTED.items():
@@ -88,6 +139,29 @@ class Gguf(InFolder):
                          "--tokens", "24", "--prompt", "Hello, world!", *options)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual(json.loads(result.stdout)["ids"], expected["text"]["ids"])
+        # The template within the tokenizer that is named comes before one that stands beside the weights.
+        for name in ("tokens", "weights"):
+            os.makedirs(self.path(name), exist_ok=True)
+            shutil.copy(FILES / "chat.gguf", self.path(name + "/x.gguf"))
+        pathlib.Path(self.path("weights/chat_template.jinja")).write_text("beside {{ messages[0].content }}")
+        for options, begin in ((["--tokenizer", self.path("tokens/x.gguf")], "<|begin_of_text|>"), ([], "beside Hi")):
+            result = run(self.path("everything"), "generate", "--weights", self.path("weights/x.gguf"), "--chat",
+                         "--json", "--tokens", "1", "--prompt", "Hi", *options)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertTrue(json.loads(result.stdout)["prompt"].startswith(begin), result.stdout)
+        # A list of tokens that is damaged is of no use to whom names another tokenizer.
+        data = (FILES / "chat.gguf").read_bytes().replace(b"tokenizer.ggml.tokens", b"tokenizer.ggml.tokenz")
+        damaged = self.file("damaged", data)
+        for options, code in ((["--tokenizer", FILES / "chat.gguf"], 0), (["--ids"], 0)):
+            result = run(self.path("everything"), "generate", "--weights", damaged, "--prompt", "5", "--tokens", "1",
+                         *options)
+            self.assertEqual(result.returncode, code, result.stderr)
+        # Factors beside another scaling, or for other heads.
+        data = (FILES / "chat.gguf").read_bytes()
+        at = data.index(b"llama.rope.dimension_count") + 26 + 4
+        result = tfmc("import", self.file("heads", data[:at] + struct.pack("<I", 16) + data[at + 4:]))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("rope_freqs.weight has 4 factors for heads of 16", result.stderr)
         # Other factors are of another model.
         data = bytearray((FILES / "chat.gguf").read_bytes())
         at = data.index(struct.pack("<ff", 1.0, 1.0)) + 12  # the last of four

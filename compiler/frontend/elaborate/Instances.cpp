@@ -220,18 +220,22 @@ Node *Instances::makeList(Node &parent, StringRef name,
   list.name = name.str();
   list.bound = true;
   list.unit = parent.unit;
+  list.range = range;
   int64_t next = 0;
   for (auto [at, item] : llvm::enumerate(value.items())) {
     if (item.isPoison())
       return nullptr;
+    if (item.is(SymbolicValue::None))
+      continue; // `if last then Linear(width, width) else none`
     if (!holdsInstance(item)) {
-      reporter
-          .error(506, range,
-                 "element " + Twine(at) + " of this list of instances is " +
-                     item.describe())
-          .help("a list of instances is called one after the other: call a "
-                "function in `forward`, or in the `forward` of a module of its "
-                "own");
+      Diagnostic &d = reporter.error(506, range,
+                                     "element " + Twine(at) +
+                                         " of this list of instances is " +
+                                         item.describe());
+      if (item.is(SymbolicValue::Builtin) || item.is(SymbolicValue::Function))
+        d.help("a list of instances is called one after the other: call a "
+               "function in `forward`, or in the `forward` of a module of its "
+               "own");
       return nullptr;
     }
     std::string index = std::to_string(next);

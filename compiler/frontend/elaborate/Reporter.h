@@ -32,7 +32,7 @@ public:
 
   /// Help where something was chosen by the index of a layer in its module.
   static constexpr const char *choiceByLayer =
-      "a choice that repeats with a period may stand in the line of the "
+      "a choice that repeats at least twice may stand in the line of the "
       "`repeat`: `repeat(n) as i Block(window = if i % 2 == 0 then 64 else "
       "none)`";
 

@@ -165,7 +165,10 @@ void UnusedWarnings::warnAboutParameters() {
       continue;
     while (!holder->decl && holder->parent)
       holder = holder->parent;
-    StringRef name = unused ? unused->name : param.name;
+    // Of lists and repeats with the number: `h.1`.
+    std::string name = param.name;
+    if (unused)
+      name = unused->readablePath().substr(holder->readablePath().size() + 1);
     StringRef module = (holder->decl ? holder->decl : tree.root->decl)->name;
     Range range = unused ? unused->range : param.range;
     if (holder->decl)

@@ -31,6 +31,7 @@ static constexpr const char *table = R"({
     "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 8192}},
   "rows": {"token_embd.weight": "vocab_size"},
+  "with": {"blk.0.attn_q.bias": "bias"},
   "without": {"output.weight": "tied"},
   "keys": {"attention.head_count": "heads", "attention.head_count_kv": "groups",
            "attention.key_length": "width", "attention.value_length": "width"},
@@ -58,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tfm::GgufReader reader(path);
     tfm::ggufTokenizerConfig(reader);
     tfm::ggufEndTokens(reader);
-    tfm::openGgufTokenizer(path)->ids("Hello, world! 12\n");
+    tfm::openGgufTokenizer(reader)->ids("Hello, world! 12\n");
   } catch (const tfm::InputError &) {
     // What a user sees as a message.
   }

@@ -110,7 +110,7 @@ json family() {
   return json::parse(R"({
     "architecture": "own", "harmless": ["general.", "tokenizer."],
     "keys": {"heads": "num_heads", "eps": "norm_eps", "list": "list"},
-    "frequencies": {}, "must": {}, "rows": {"q8": "vocab_size"}, "without": {"output": "tied", "f": "bare"},
+    "frequencies": {}, "must": {}, "with": {}, "rows": {"q8": "vocab_size"}, "without": {"output": "tied", "f": "bare"},
     "tensors": {"q8": {"name": "a.weight", "halves_of": "num_heads"},
                 "q4": {"name": "b.weight", "transposed": true},
                 "f": {"name": "c.weight", "more": -1}}})");
@@ -265,14 +265,16 @@ TEST(Gguf, SaysWhatIsNoValue) {
   header.add("own.eps").add(uint32_t{6}).add(std::nanf(""));
   header.add("own.heads").add(uint32_t{9}).add(uint32_t{0}).add(uint64_t{2000});
   header.text.resize(header.text.size() + 2000);
-  header.add("num_heads").add(uint32_t{4}).add(uint32_t{1});
+  header.add("own.count").add(uint32_t{4}).add(uint32_t{1});
   Bytes bytes(header.text);
   GgufReader reader(bytes.path());
   EXPECT_EQ(reader.metadata()["own.eps"], "nan");
   EXPECT_EQ(reader.metadata()["own.heads"], "a list of 2000 elements");
-  // The same key twice, once under its own name.
+  // The same key twice, under two names.
+  json table = family();
+  table["keys"]["count"] = "num_heads";
   EXPECT_NE(
-      messageOf<InputError>([&] { reader.config(family()); }).find("num_heads"),
+      messageOf<InputError>([&] { reader.config(table); }).find("num_heads"),
       std::string::npos);
 }
 

@@ -213,6 +213,15 @@ TEST(Pretokenizer, HasTheClassesOfTheHub) {
       (Pieces{hindi + " " + accent + "a x" + powers + vowel + "y", comma,
               japan + " a", "+", "b", "=", "c", "_", "d " + digits + four}));
   EXPECT_EQ(piecesOf(R"(a\B)", text), Pieces{text});
+  // Before a count, and among others in a class.
+  EXPECT_EQ(piecesOf(R"(\w{3})", accent + "ab"), (Pieces{accent + "a", "b"}));
+  EXPECT_EQ(piecesOf(R"([\w{}]+)", accent + "{ }"),
+            (Pieces{accent + "{", " ", "}"}));
+  EXPECT_EQ(piecesOf(R"([^\S\n]+)", "a \t\n" + vowel + " "),
+            (Pieces{"a", " \t", "\n" + vowel, " "}));
+  EXPECT_EQ(piecesOf(R"([[:^alpha:]]+)", "a1 b"), (Pieces{"a", "1 ", "b"}));
+  for (const char *pattern : {R"([\W])", "[[:^word:]]"})
+    EXPECT_THROW(piecesOf(pattern, "a"), NotSupported) << pattern;
 }
 
 // More than the stack of compiled patterns holds, and more than anyone waits
@@ -1078,7 +1087,7 @@ TEST(GgufTokenizer, GivesTheIdsOfTheTokenizerThatItWasMadeFrom) {
   EXPECT_EQ(files.size(), 7U);
   for (const auto &[name, cases] : files.items()) {
     GgufReader file(ggufFixture + name);
-    TokenizerPtr tokenizer = openGgufTokenizer(ggufFixture + name);
+    TokenizerPtr tokenizer = openGgufTokenizer(file);
     EXPECT_EQ(tokenizer->size(), ggufTokens(file)) << name;
     for (const json &each : cases) {
       auto text = each["text"].get<std::string>();
@@ -1091,7 +1100,7 @@ TEST(GgufTokenizer, GivesTheIdsOfTheTokenizerThatItWasMadeFrom) {
 
 TEST(GgufTokenizer, TellsWhatBeginsAndEndsATextAndHowMessagesStand) {
   GgufReader file(ggufFixture + "chat.gguf");
-  TokenizerPtr tokenizer = openGgufTokenizer(ggufFixture + "chat.gguf");
+  TokenizerPtr tokenizer = openGgufTokenizer(file);
   // Of this kind texts begin with it where the file says nothing.
   EXPECT_EQ(tokenizer->begin(), (std::vector<int32_t>{0}));
   EXPECT_EQ(ggufEndTokens(file), (std::vector<int32_t>{1, 4}));
@@ -1100,10 +1109,12 @@ TEST(GgufTokenizer, TellsWhatBeginsAndEndsATextAndHowMessagesStand) {
   EXPECT_EQ(config["eos_token"], "<|end_of_text|>");
   EXPECT_TRUE(config["chat_template"].get<std::string>().starts_with(
       "{{ bos_token }}"));
-  EXPECT_EQ(openGgufTokenizer(ggufFixture + "tokens_gpt-2.gguf")->begin(),
-            std::vector<int32_t>());
-  EXPECT_EQ(openGgufTokenizer(ggufFixture + "tokens_llama.gguf")->begin(),
-            (std::vector<int32_t>{1}));
+  EXPECT_EQ(
+      openGgufTokenizer(GgufReader(ggufFixture + "tokens_gpt-2.gguf"))->begin(),
+      std::vector<int32_t>());
+  EXPECT_EQ(
+      openGgufTokenizer(GgufReader(ggufFixture + "tokens_llama.gguf"))->begin(),
+      (std::vector<int32_t>{1}));
 }
 
 TEST(GgufTokenizer, RefusesWhatItDoesNotKnow) {
@@ -1116,7 +1127,7 @@ TEST(GgufTokenizer, RefusesWhatItDoesNotKnow) {
     bytes.replace(at, from.size(), to);
     std::string path = folder.path + "/changed.gguf";
     std::ofstream(path, std::ios::binary) << bytes;
-    return messageOf<InputError>([&] { openGgufTokenizer(path); });
+    return messageOf<InputError>([&] { openGgufTokenizer(GgufReader(path)); });
   };
   EXPECT_NE(changed("llama-bpe", "llama-bpx")
                 .find("tokenizer.ggml.pre is \"llama-bpx\""),
