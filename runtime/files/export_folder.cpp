@@ -121,7 +121,9 @@ void addCompanions(std::map<std::string, std::string> &texts,
   }
   ordered_json config = ggufTokenizerConfig(file);
   config["tokenizer_class"] = "PreTrainedTokenizerFast";
-  texts[out + "/tokenizer_config.json"] = config.dump(2) + "\n";
+  // A template may be any bytes.
+  texts[out + "/tokenizer_config.json"] =
+      config.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
   ordered_json generation = {{"eos_token_id", ggufEndTokens(file)}};
   texts[out + "/generation_config.json"] = generation.dump(2) + "\n";
 }

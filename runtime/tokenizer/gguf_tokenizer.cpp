@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -171,7 +172,8 @@ std::string sentencePieces(const GgufReader &file, const Tokens &tokens) {
   model.addsPrefix = flagOf(file, "ggml.add_space_prefix", true);
   json scores = tokens.requireList("tokenizer.ggml.scores", /*isEach=*/true);
   for (size_t id = 0; id < tokens.size(); ++id) {
-    if (!scores[id].is_number())
+    // What is no number could not be sorted by.
+    if (!scores[id].is_number() || std::isnan(scores[id].get<float>()))
       tokens.fail(fmt::format("the score of token {} is no number", id));
     model.pieces.push_back({tokens.text(id), scores[id].get<float>(),
                             static_cast<uint64_t>(tokens.typeOf(id))});

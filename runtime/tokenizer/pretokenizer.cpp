@@ -50,13 +50,13 @@ std::string escapePattern(std::string_view text) {
 }
 
 /// What a class has in it in Oniguruma's terms, as far as PCRE2 takes others
-/// (https://github.com/kkos/oniguruma/blob/master/doc/RE, UTS #18): `s`, `w`,
+/// (https://github.com/kkos/oniguruma/blob/master/doc/RE, UTS #18): `\s`,
 /// `[:alpha:]`. Empty for all that mean the same.
 static std::string_view contentOf(std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> contents[] = {
-      {"s", TFM_SPACES},
-      {"S", TFM_NO_SPACES},
-      {"w", TFM_WORDS},
+      {"\\s", TFM_SPACES},
+      {"\\S", TFM_NO_SPACES},
+      {"\\w", TFM_WORDS},
       {"[:space:]", TFM_SPACES},
       {"[:^space:]", TFM_NO_SPACES},
       {"[:word:]", TFM_WORDS},
@@ -124,8 +124,7 @@ static size_t takeClass(std::string_view pattern, size_t at, Refuse refuse,
     bool opens = rest[0] == '[' && named == rest.npos, closes = rest[0] == ']';
     within += opens ? 1 : closes ? -1 : 0;
     std::string_view item = rest.substr(0, length);
-    std::string_view content =
-        contentOf(item[0] == '\\' && item.size() == 2 ? item.substr(1) : item);
+    std::string_view content = contentOf(item);
     if (item == "\\W" || (content.empty() && item.starts_with("[:^")))
       refuse("what is in no class within a class");
     if (!content.empty())

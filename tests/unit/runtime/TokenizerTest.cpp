@@ -213,6 +213,9 @@ TEST(Pretokenizer, HasTheClassesOfTheHub) {
       (Pieces{hindi + " " + accent + "a x" + powers + vowel + "y", comma,
               japan + " a", "+", "b", "=", "c", "_", "d " + digits + four}));
   EXPECT_EQ(piecesOf(R"(a\B)", text), Pieces{text});
+  // Letters in a class are letters.
+  EXPECT_EQ(piecesOf("'(?i:[sdmt]|ll)|[wS]+| |.", "a's wS\tx"),
+            (Pieces{"a", "'s", " ", "wS", "\t", "x"}));
   // Before a count, and among others in a class.
   EXPECT_EQ(piecesOf(R"(\w{3})", accent + "ab"), (Pieces{accent + "a", "b"}));
   EXPECT_EQ(piecesOf(R"([\w{}]+)", accent + "{ }"),
@@ -1115,6 +1118,23 @@ TEST(GgufTokenizer, TellsWhatBeginsAndEndsATextAndHowMessagesStand) {
   EXPECT_EQ(
       openGgufTokenizer(GgufReader(ggufFixture + "tokens_llama.gguf"))->begin(),
       (std::vector<int32_t>{1}));
+}
+
+TEST(GgufTokenizer, RefusesScoresThatAreNoNumbers) {
+  test::TemporaryFolder folder;
+  std::string bytes = contentOf(ggufFixture + "tokens_llama.gguf");
+  const std::string key = "tokenizer.ggml.scores";
+  // Behind the key: list, of f32, how many; then the third of them.
+  size_t at = bytes.find(key) + key.size() + 4 + 4 + 8 + 8;
+  const uint32_t none = 0x7fc00000;
+  bytes.replace(at, sizeof none, reinterpret_cast<const char *>(&none),
+                sizeof none);
+  std::string path = folder.path + "/scores.gguf";
+  std::ofstream(path, std::ios::binary) << bytes;
+  EXPECT_NE(messageOf<InputError>([&] {
+              openGgufTokenizer(GgufReader(path));
+            }).find("the score of token 2 is no number"),
+            std::string::npos);
 }
 
 TEST(GgufTokenizer, RefusesWhatItDoesNotKnow) {
