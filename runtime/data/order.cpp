@@ -11,6 +11,7 @@
 #include "runtime/philox.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <numeric>
 
 namespace tfm {
