@@ -31,6 +31,9 @@ BUILDS = (
     ("models/gpt2.tfm", []),
     ("models/lab_train.tfm", ["train.precision=bf16"]),
     ("bench/gpt2_train.tfm", ["train.precision=bf16", "train.batch=8", "train.sequence=1024"]),
+    ("tests/e2e/models/long_epilogues.tfm", []),
+    ("tests/e2e/models/long_epilogues.tfm", ["train.precision=bf16", "train.batch=8", "train.sequence=255",
+                                             "width=1260", "hidden=2051", "heads=21"]),
 )
 
 
@@ -69,6 +72,8 @@ class Ptx(unittest.TestCase):
         # Nothing that a kernel keeps in registers goes to memory.
         self.assertEqual(set(re.findall(r"(\d+) bytes spill stores", result.stderr)), {"0"})
         self.assertEqual(set(re.findall(r"(\d+) bytes stack frame", result.stderr)), {"0"})
+        # It says so where products have to wait for each other, or registers cannot be handed over.
+        self.assertNotRegex(result.stderr, "(?i)serialized|ignored|loss")
         for shared in re.findall(r"(\d+) bytes smem", result.stderr):
             self.assertLessEqual(int(shared), SHARED)
 

@@ -108,6 +108,8 @@ public:
   mlir::Value everyThread();
 
   int64_t threads() const { return grid.threads; }
+  /// Blocks that a multiprocessor is to have at once.
+  int64_t resident() const { return grid.resident; }
 
   /// Waits for all threads of the block; what they wrote can be read then.
   void barrier();

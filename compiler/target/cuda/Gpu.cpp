@@ -53,3 +53,11 @@ int64_t Gpu::residentBlocks(int64_t blockThreads, int64_t threadRegisters,
   return std::min({threads / (warps * warp), registers / ofWarp / warps,
                    shared / (blockShared + system), blocks});
 }
+
+int64_t Gpu::threadRegisters(int64_t residentBlocks,
+                             int64_t blockThreads) const {
+  constexpr int64_t granule = 8;
+  return std::min<int64_t>(
+      llvm::alignDown(registers / (residentBlocks * blockThreads), granule),
+      maxRegisters);
+}

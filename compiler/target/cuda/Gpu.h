@@ -49,6 +49,9 @@ struct Gpu {
   /// many bytes of shared memory a multiprocessor has at once.
   int64_t residentBlocks(int64_t blockThreads, int64_t threadRegisters,
                          int64_t blockShared) const;
+  /// Registers that each thread can have where a multiprocessor has so many
+  /// blocks of so many threads at once.
+  int64_t threadRegisters(int64_t residentBlocks, int64_t blockThreads) const;
 };
 
 /// A100 SXM, compute capability 8.0: what code for sm_80 is cut up for.
@@ -56,6 +59,8 @@ extern const Gpu a100;
 /// H100 SXM, compute capability 9.0.
 extern const Gpu h100;
 
+/// Registers that a thread can have.
+inline constexpr int64_t maxRegisters = 255;
 /// Bytes of shared memory that a block may ask for on every GPU that runs code
 /// for sm_80: 8.6 and 8.9 have the least; and on those that run code for
 /// sm_90a.

@@ -141,11 +141,23 @@ void ProductLaunch::finish(ElementEmitter &elements, KernelBuilder &k,
   }
 }
 
+int64_t ProductLaunch::rowsTogether(int64_t registers) {
+  // About as many registers as CUDA 13's ptxas wants for a row: a number for
+  // each op, the generator's for dropout, and what is stored with its address
+  // until all rows are loaded for; and those that all rows share.
+  constexpr int64_t ofDropout = 6, ofWrite = 2, shared = 24, most = 4;
+  auto ofRow = static_cast<int64_t>(launch.getWrites().size()) * ofWrite;
+  launch.getBody().walk(
+      [&](Operation *one) { ofRow += isa<DropoutOp>(one) ? ofDropout : 1; });
+  int64_t rows = std::clamp<int64_t>((registers - shared) / ofRow, 1, most);
+  return static_cast<int64_t>(llvm::bit_floor(static_cast<uint64_t>(rows)));
+}
+
 void ProductLaunch::finishRows(
     ElementEmitter &elements, KernelBuilder &k, Value number, Value column,
     int64_t count, int64_t together, Value allExist,
     llvm::function_ref<std::pair<Value, Value>(Value)> load) {
-  // Unrolled they would take more registers than the sums leave.
+  // Unrolled all of them would take more registers than the sums leave.
   auto each = [&](int64_t step, bool looks) {
     k.rolledLoop(k.i64(0), k.i64(count), step, [&](Value first) {
       SmallVector<Value> rows, sums;
@@ -192,11 +204,10 @@ static int64_t moreRegisters(const ProductOperand &from, int64_t size,
   return std::max<int64_t>(places - known, 0) * ofPlace;
 }
 
-static int64_t residentOf(ProductLaunch &product, const ProductTile &tile,
-                          Units units) {
-  int64_t more = moreRegisters(product.operandA(), tile.rows, tile, units) +
-                 moreRegisters(product.operandB(), tile.columns, tile, units);
-  return residentBlocks(tile, units, a100, more);
+static int64_t moreRegisters(ProductLaunch &product, const ProductTile &tile,
+                             Units units) {
+  return moreRegisters(product.operandA(), tile.rows, tile, units) +
+         moreRegisters(product.operandB(), tile.columns, tile, units);
 }
 
 ProductKernel::ProductKernel(ModuleOp module, StringRef name,
@@ -208,7 +219,8 @@ ProductKernel::ProductKernel(ModuleOp module, StringRef name,
           product.launch.getReads().size() + product.launch.getWrites().size(),
           {{tile.tilesOf(product.m, product.n) * product.shape().batches, 1, 1},
            threadsOf(tile, units),
-           residentOf(product, tile, units)}),
+           residentBlocks(tile, units, a100,
+                          moreRegisters(product, tile, units))}),
       k(block.k), elements(k, product.launch, block.pointers, block.arguments),
       units(units) {}
 
@@ -326,6 +338,8 @@ void ProductKernel::store(ValueRange sums) {
   // A thread has a column of a band, and every so many rows of it.
   int64_t rowStep = block.threads() / tile.columns;
   int64_t rows = bandRows / rowStep;
+  int64_t together = product.rowsTogether(
+      a100.threadRegisters(block.resident(), block.threads()) - this->sums());
   Value column = k.rem(block.thread(), k.i64(tile.columns));
   Value firstRow = k.div(block.thread(), tile.columns);
   Value inC = k.add(place.column0, column);
@@ -338,7 +352,7 @@ void ProductKernel::store(ValueRange sums) {
     block.barrier();
     auto storeRows = [&] {
       product.finishRows(
-          elements, k, place.number, inC, rows, std::min<int64_t>(rows, 4),
+          elements, k, place.number, inC, rows, std::min(rows, together),
           allExist, [&](Value row) -> std::pair<Value, Value> {
             Value inBand = k.add(firstRow, k.mul(row, rowStep));
             Value at = k.add(k.mul(inBand, bandStride()), column);
@@ -474,7 +488,11 @@ static double emitHopperForm(ModuleOp module, StringRef name,
   });
   bool takesRegisters = product.launch.getWrites().size() > 1 ||
                         product.launch.getRng() || follows > much;
-  ProductTile tile = chooseTile(Units::Warpgroup, shape, h100, takesRegisters);
+  ProductTile tile =
+      chooseTile(Units::Warpgroup, shape, h100, [&](const ProductTile &tile) {
+        return !takesRegisters ||
+               instructionColumns(tile, h100) == tile.columns;
+      });
   double seconds = secondsOf(tile, Units::Warpgroup, shape, h100);
   // What estimates are off by at least.
   constexpr double slack = 1.05;
@@ -500,7 +518,11 @@ LogicalResult cuda::emitProductKernel(ModuleOp module, StringRef name,
   }
   Units units = product.isOfBf16() ? Units::Tensor : Units::F32;
   ProductShape shape = product.shape();
-  ProductTile tile = chooseTile(units, shape, a100);
+  ProductTile tile =
+      chooseTile(units, shape, a100, [&](const ProductTile &tile) {
+        return registersOf(tile, units, moreRegisters(product, tile, units)) <=
+               maxRegisters;
+      });
   emitTiledProduct(module, name, product, units, tile);
   double onH100 = units == Units::Tensor
                       ? emitHopperForm(module, name, product, tile)

@@ -39,6 +39,8 @@ struct ProductLaunch {
   /// all are loaded for before any is stored.
   void finish(ElementEmitter &elements, KernelBuilder &k, mlir::Value number,
               mlir::ValueRange rows, mlir::Value column, mlir::ValueRange sums);
+  /// For how many rows at once a thread with so many registers can do so.
+  int64_t rowsTogether(int64_t registers);
   /// The same for `count` rows, so many together; `load` gives the row of C and
   /// the sum that each is. Where not all of them exist (`allExist`; null: they
   /// do) it is one after the other, each if it does.

@@ -31,9 +31,6 @@ static constexpr ProductTile warpgroupTiles[] = {{192, 256, 64, 3, 16, 256},
 static constexpr ProductTile f32Tiles[] = {
     {128, 128, 8, 3, 8, 8}, {64, 64, 8, 3, 4, 4}, {32, 32, 16, 3, 2, 2}};
 
-/// That a thread can have.
-constexpr int64_t mostRegisters = 255;
-
 /// Bytes of an element in shared memory, and threads of a part.
 static int64_t bytesOf(Units units) { return units == Units::F32 ? 4 : 2; }
 static int64_t threadsOfPart(Units units) {
@@ -55,13 +52,18 @@ int64_t cuda::instructionColumns(const ProductTile &tile, const Gpu &gpu) {
   return columns;
 }
 
+int64_t cuda::registersOf(const ProductTile &tile, Units units,
+                          int64_t moreRegisters) {
+  // Beside the sums there are operands and addresses.
+  constexpr int64_t beside = 64;
+  return tile.partRows * tile.partColumns / threadsOfPart(units) + beside +
+         moreRegisters;
+}
+
 int64_t cuda::residentBlocks(const ProductTile &tile, Units units,
                              const Gpu &gpu, int64_t moreRegisters) {
-  // Beside the sums there are operands and addresses.
-  int64_t registers = std::min<int64_t>(tile.partRows * tile.partColumns /
-                                                threadsOfPart(units) +
-                                            64 + moreRegisters,
-                                        mostRegisters);
+  int64_t registers =
+      std::min(registersOf(tile, units, moreRegisters), maxRegisters);
   int64_t shared =
       (tile.rows + tile.columns) * tile.depth * bytesOf(units) * tile.stages;
   if (units == Units::Warpgroup)
@@ -129,13 +131,13 @@ ProductTile cuda::fitted(ProductTile tile, int64_t terms) {
   return tile;
 }
 
-ProductTile cuda::chooseTile(Units units, const ProductShape &shape,
-                             const Gpu &gpu, bool takesRegisters) {
+ProductTile
+cuda::chooseTile(Units units, const ProductShape &shape, const Gpu &gpu,
+                 llvm::function_ref<bool(const ProductTile &)> fits) {
   const ProductTile *best = nullptr;
   double least = std::numeric_limits<double>::infinity();
   for (const ProductTile &tile : productTiles(units)) {
-    if (takesRegisters && units == Units::Warpgroup &&
-        instructionColumns(tile, gpu) < tile.columns)
+    if (fits && !fits(tile))
       continue;
     double seconds = secondsOf(tile, units, shape, gpu);
     if (seconds < least) {

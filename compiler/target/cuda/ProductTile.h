@@ -65,8 +65,12 @@ int64_t threadsOf(const ProductTile &tile, Units units);
 /// has too few registers when so many threads are launched for its sums.
 int64_t instructionColumns(const ProductTile &tile, const Gpu &gpu);
 
-/// How many blocks of a tile a multiprocessor has room for at once, where a
-/// thread has so many registers more than sums, operands and addresses take.
+/// Registers that a thread of a tile takes for sums, operands and addresses,
+/// and so many more.
+int64_t registersOf(const ProductTile &tile, Units units,
+                    int64_t moreRegisters = 0);
+
+/// How many blocks of a tile a multiprocessor has room for at once.
 int64_t residentBlocks(const ProductTile &tile, Units units, const Gpu &gpu,
                        int64_t moreRegisters = 0);
 
@@ -74,11 +78,10 @@ int64_t residentBlocks(const ProductTile &tile, Units units, const Gpu &gpu,
 double secondsOf(const ProductTile &tile, Units units,
                  const ProductShape &shape, const Gpu &gpu);
 
-/// The tile with which a product takes the least time. `takesRegisters`: what
-/// follows the sums needs more of them than a tile leaves whose instructions
-/// have to be narrow.
+/// The tile with which a product takes the least time, of those for which its
+/// threads have the registers (null: of all).
 ProductTile chooseTile(Units units, const ProductShape &shape, const Gpu &gpu,
-                       bool takesRegisters = false);
+                       llvm::function_ref<bool(const ProductTile &)> fits = {});
 
 } // namespace tfm::cuda
 
