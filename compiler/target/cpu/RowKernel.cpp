@@ -287,17 +287,23 @@ private:
       elements.beginColumns(at, mask, column);
       emitVector(pass, reductions, totals, at, mask);
     }
-    for (auto [op, total] : llvm::zip_equal(reductions, totals)) {
-      bool max = isMaximum(op);
-      // The tree that a register is folded in is the same on every run.
-      Value sum = vector::ReductionOp::create(
-          k.b, k.loc,
-          !max           ? vector::CombiningKind::ADD
-          : keepsNan(op) ? vector::CombiningKind::MAXIMUMF
-                         : vector::CombiningKind::MAXNUMF,
-          total, arith::FastMathFlags::reassoc);
-      elements.provideScalar(op->getResult(0), sum);
-    }
+    for (auto [op, total] : llvm::zip_equal(reductions, totals))
+      elements.provideScalar(op->getResult(0), fold(op, total));
+  }
+
+  /// The lanes of a register in one, by a tree that is the same on every run.
+  Value fold(Operation *op, Value total) {
+    if (!isMaximum(op))
+      return vector::ReductionOp::create(k.b, k.loc, vector::CombiningKind::ADD,
+                                         total, arith::FastMathFlags::reassoc);
+    // LLVM takes maxima lane after lane, as any may be NaN.
+    for (int64_t half = k.lanes / 2; half > 0; half /= 2)
+      total = combine(
+          k, op,
+          k.shuffle(total, total, llvm::to_vector(llvm::seq<int64_t>(half))),
+          k.shuffle(total, total,
+                    llvm::to_vector(llvm::seq<int64_t>(half, 2 * half))));
+    return vector::ExtractOp::create(k.b, k.loc, total, 0);
   }
 
   KernelBuilder &k;
