@@ -18,6 +18,7 @@
 #include "runtime/files/checksum.h"
 #include "runtime/files/hub.h"
 #include "runtime/files/read_json.h"
+#include "runtime/files/text_settings.h"
 #include "runtime/files/weights.h"
 #include "runtime/memory_needed.h"
 #include "runtime/progress.h"
@@ -84,44 +85,6 @@ std::pair<int32_t, double> parseBias(const std::string &text,
                      "\" is not one token of this vocabulary; give a token or "
                      "its id");
   return {*id, bias};
-}
-
-/// The end tokens that a Hugging Face folder names, or a gguf file. Without
-/// them a text would not end where it should, so files that cannot be read are
-/// an error.
-std::vector<int32_t> endTokensOf(const std::string &folder,
-                                 int64_t vocabulary) {
-  std::vector<int32_t> ids;
-  if (isGguf(folder) && !isFolder(folder)) {
-    for (int32_t id : ggufEndTokens(GgufReader(folder)))
-      if (id < vocabulary)
-        ids.push_back(id);
-    return ids;
-  }
-  for (const char *name : {"/generation_config.json", "/config.json"}) {
-    std::string path = folder + name;
-    if (!isFolder(folder) || !fileExists(path))
-      continue;
-    json root = jsonOf(readRegularFile(path, "the configuration"));
-    if (!root.is_object())
-      throw InputError(path + " is not a JSON object, so the tokens that end a "
-                              "text are unknown: copy or download it again, or "
-                              "remove it");
-    const std::string key = hubTable().at("end_of_text").get<std::string>();
-    json end = root.value(key, json());
-    if (end.is_null())
-      continue;
-    for (const json &id : end.is_array() ? end : json::array({end})) {
-      if (!id.is_number_unsigned())
-        throw InputError(path + ": " + key +
-                         " is neither a token id nor a list of them, but " +
-                         end.dump());
-      if (id.get<uint64_t>() < static_cast<uint64_t>(vocabulary))
-        ids.push_back(id.get<int32_t>());
-    }
-    break;
-  }
-  return ids;
 }
 
 /// The chat template that stands beside the tokenizer: that the user names,

@@ -269,9 +269,9 @@ RunState loadCheckpoint(const std::string &folder, Model &model,
 
 void saveBest(RunFolder &run, const Model &model, int64_t step, double loss) {
   run.makeBest();
-  if (std::string name = "tokenizer.json";
-      fileExists(run.file(name)) && !fileExists(run.file("best/" + name)))
-    run.linkInto("best", name);
+  for (std::string name : textFiles)
+    if (fileExists(run.file(name)) && !fileExists(run.file("best/" + name)))
+      run.linkInto("best", name);
   auto metadata = weightsMetadata(run, model, step);
   metadata[bestKey] = fmt::format("{}", loss); // reads back as the same number
   AtomicFile file(run.file("best/model.safetensors"), nextSuffix);
@@ -289,10 +289,11 @@ std::optional<double> bestLoss(const std::string &folder) {
   return loss.is_number() ? std::optional(loss.get<double>()) : std::nullopt;
 }
 
-void requireNoOtherTokenizer(const RunFolder &run, const std::string &json) {
-  std::string path = run.file("tokenizer.json");
+void requireNoOther(const RunFolder &run, const std::string &name,
+                    const std::string &text) {
+  std::string path = run.file(name);
   if (fileExists(path) && !fileExists(run.file("log.jsonl")) &&
-      readRegularFile(path, "the tokenizer there") != json)
+      readRegularFile(path, "the tokenizer there") != text)
     throw InputError(path + " is not of a run, and would be lost: choose "
                             "another --out, or pass --overwrite");
 }

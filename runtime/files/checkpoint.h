@@ -48,8 +48,9 @@ std::optional<double> bestLoss(const std::string &folder);
 void saveTokenizer(const RunFolder &run, const std::string &json, bool isNew);
 
 /// Throws InputError where a folder in which no training was begun has another
-/// tokenizer.json, which is somebody's own and would be lost.
-void requireNoOtherTokenizer(const RunFolder &run, const std::string &json);
+/// file of that name, which is somebody's own and would be lost.
+void requireNoOther(const RunFolder &run, const std::string &name,
+                    const std::string &text);
 
 /// Throws InputError where `path` is the tokenizer.json of a run directory and
 /// `content` is not what the training wrote there.

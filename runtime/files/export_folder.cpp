@@ -13,6 +13,7 @@
 #include "runtime/files/hub.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/temporaries.h"
+#include "runtime/files/text_settings.h"
 #include "runtime/files/weights.h"
 #include "runtime/model.h"
 #include "runtime/progress.h"
@@ -80,6 +81,15 @@ std::string configOf(const std::string &source, const std::string &weights,
     say("note: " + printable(notThere(init)) +
         ": names and configuration are those of the family\n");
   auto config = ordered_json::parse(text);
+  // What is not said readers take from models that have other tokenizers.
+  const std::string end = hubTable().at("end_of_text"),
+                    begin = hubTable().at("begin_of_text");
+  if (source.empty() && !config.contains(end)) {
+    const std::vector<int32_t> ids = endTokensOf(weights);
+    config[end] = ids.empty() ? ordered_json() : ordered_json(ids);
+  }
+  if (source.empty() && !config.contains(begin))
+    config[begin] = nullptr;
   // The last of its names is that of today.
   const std::vector<std::string> names = hubTable().at("stored_types");
   const bool isSaid = std::ranges::any_of(
@@ -109,7 +119,8 @@ std::map<std::string, std::string> companionsOf(const std::string &from,
 
 /// The same of a gguf file, in the forms of a folder.
 void addCompanions(std::map<std::string, std::string> &texts,
-                   const GgufReader &file, const std::string &out) {
+                   const std::string &weights, const std::string &out) {
+  const GgufReader file(weights);
   if (!hasTokenizer(file))
     return;
   try {
@@ -119,13 +130,8 @@ void addCompanions(std::map<std::string, std::string> &texts,
         " gets no tokenizer\n");
     return;
   }
-  ordered_json config = ggufTokenizerConfig(file);
-  config["tokenizer_class"] = "PreTrainedTokenizerFast";
-  // A template may be any bytes.
-  texts[out + "/tokenizer_config.json"] =
-      config.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-  ordered_json generation = {{"eos_token_id", ggufEndTokens(file)}};
-  texts[out + "/generation_config.json"] = generation.dump(2) + "\n";
+  for (const auto &[name, text] : textSettingsOf(weights))
+    texts[out + "/" + name] = text;
 }
 
 } // namespace
@@ -163,16 +169,22 @@ void exportFolder(const Model &model, const std::string &weights,
     throw InputError(index + " says that there are other weights: export to "
                              "another folder");
   const std::string source = sourceOf(weights);
-  for (const std::string &from :
-       {source, isFolder(weights) ? weights : folderOf(weights)})
+  for (const std::string &from : {source, folderOfWeights(weights)})
     if (!from.empty() && isSameFile(from, out))
       throw InputError(out + " is where the weights come from, and would be "
                              "overwritten: export to another folder");
   // A run has its tokenizer in one file; in a folder it may be in several.
+  const bool isGgufFile = isGguf(weights) && !isFolder(weights);
   std::map<std::string, std::string> texts =
-      companionsOf(source.empty() ? weights : source, out);
-  if (isGguf(weights) && !isFolder(weights))
-    addCompanions(texts, GgufReader(weights), out);
+      companionsOf(!source.empty() ? source
+                   : isGgufFile    ? ""
+                                   : folderOfWeights(weights),
+                   out);
+  if (isGgufFile)
+    addCompanions(texts, weights, out);
+  else if (texts.empty())
+    say("note: there is no tokenizer beside " + printable(weights) + ", and " +
+        printable(out) + " gets none\n");
   texts[out + configName] = configOf(source, weights, model, type);
 
   std::vector<FloatTensor> tensors = parameterTensors(model);

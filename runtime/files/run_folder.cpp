@@ -192,8 +192,9 @@ void RunFolder::keepOlder() const {
   makeFolder(file(unfinished));
   for (std::string each : checkpointFiles)
     linkInto(unfinished, each);
-  if (fileExists(file("tokenizer.json")))
-    linkInto(unfinished, "tokenizer.json");
+  for (std::string each : textFiles)
+    if (fileExists(file(each)))
+      linkInto(unfinished, each);
   // The log goes on, or is cut by whoever resumes: no file to be shared.
   if (state->logBytes > 0 && fileExists(file("log.jsonl"))) {
     AtomicFile log(file(unfinished + "/log.jsonl"), nextSuffix);
@@ -255,11 +256,15 @@ void RunFolder::removeInner(const std::string &name) const {
     removeInner(name + nextSuffix);
     renameFile(path, unfinished);
   }
-  for (std::string each : {"model.safetensors", "optimizer.safetensors",
-                           "state.json", "tokenizer.json", "log.jsonl"}) {
+  auto remove = [&](const std::string &each) {
     removeFile(unfinished + "/" + each);
     removeFile(unfinished + "/" + each + nextSuffix);
-  }
+  };
+  for (const char *each : checkpointFiles)
+    remove(each);
+  for (const char *each : textFiles)
+    remove(each);
+  remove("log.jsonl");
   // Somebody's own files stay where they are.
   if (rmdir(unfinished.c_str()) != 0 && errno != ENOENT && errno != ENOTEMPTY &&
       errno != EEXIST)
@@ -269,11 +274,15 @@ void RunFolder::removeInner(const std::string &name) const {
 
 void RunFolder::removeUnfinished() const {
   for (std::string name : {"model.safetensors", "optimizer.safetensors",
-                           "state.json.next", "tokenizer.json", "log.jsonl"})
+                           "state.json.next", "log.jsonl"})
     removeFile(file(name) + nextSuffix);
-  if (isOwnFolder(file("best")))
-    for (const char *name : {"model.safetensors", "tokenizer.json"})
-      removeFile(file("best/") + name + nextSuffix);
+  for (std::string name : textFiles)
+    removeFile(file(name) + nextSuffix);
+  if (isOwnFolder(file("best"))) {
+    removeFile(file("best/model.safetensors") + nextSuffix);
+    for (std::string name : textFiles)
+      removeFile(file("best/" + name) + nextSuffix);
+  }
   for (const std::string &name : namesIn(folder))
     if (name.ends_with(nextSuffix) &&
         stepOfName(name.substr(0, name.size() - 5)) >= 0)
@@ -300,10 +309,16 @@ void RunFolder::clear(bool overwrite) {
   removeUnfinished();
   for (int64_t step : olderSteps(folder))
     removeInner(nameOfOlder(step));
+  // Those of another run would end this one's texts at tokens of its own.
+  if (overwrite || fileExists(file("log.jsonl")))
+    for (std::string name : textFiles)
+      if (name != "tokenizer.json") // which saveTokenizer replaces
+        removeFile(file(name));
   removeFile(file("log.jsonl"));
   if (isOwnFolder(file("best"))) {
-    for (const char *name : {"best/model.safetensors", "best/tokenizer.json"})
-      removeFile(file(name));
+    removeFile(file("best/model.safetensors"));
+    for (std::string name : textFiles)
+      removeFile(file("best/" + name));
     rmdir(file("best").c_str()); // where it is empty
   }
   syncFolder(folder);
@@ -370,7 +385,9 @@ std::string runOfOlder(const std::string &path) {
 
 /// Whether a run has a file of that name in its folder.
 static bool isNameOfRun(const std::string &name) {
-  bool isOfRun = name == "log.jsonl" || name == "tokenizer.json";
+  bool isOfRun = name == "log.jsonl";
+  for (std::string part : textFiles)
+    isOfRun |= name == part;
   for (std::string part : checkpointFiles)
     isOfRun |= name == part || name == part + nextSuffix;
   return isOfRun;

@@ -10,6 +10,10 @@
 //   optimizer.safetensors  the optimizer's state, `.m` and `.v`  ) a checkpoint
 //   state.json             where the run stands, see RunState    )
 //   tokenizer.json         the tokenizer, in Hugging Face form
+//   generation_config.json, tokenizer_config.json, special_tokens_map.json,
+//   chat_template.jinja    what the folder, or gguf file, that training began
+//                          with says of texts: where they end, how messages
+//                          are written
 //   log.jsonl              one line per step, validation, sample, checkpoint
 //   step-N/                older checkpoints, as many as the recipe keeps
 //   best/                  the weights of the lowest validation loss
@@ -49,6 +53,11 @@ namespace tfm {
 /// The files of a checkpoint in the order in which they are renamed.
 constexpr const char *checkpointFiles[] = {
     "model.safetensors", "optimizer.safetensors", "state.json"};
+/// What a run knows of its texts. Its older checkpoints and `best/` have the
+/// same.
+constexpr const char *textFiles[] = {
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+    "chat_template.jinja", "generation_config.json"};
 /// What the names of files end in that are about to take another's place.
 constexpr const char *nextSuffix = ".next";
 

@@ -11,6 +11,7 @@
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checksum.h"
+#include "runtime/files/text_settings.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/training/initialise.h"
 #include "runtime/training/learning_rate.h"
@@ -538,6 +539,8 @@ void Trainer::sample() {
                    recipe.train.sample.prompt));
   Generated text;
   try {
+    for (int32_t id : endTokensOf(options.out, tokenizer.size()))
+      generation.endTokens.push_back(id);
     std::unique_ptr<LogitsSource> logits =
         openLogits(model, recipe.generate.context);
     text = generate(*logits, tokenizer, samplePrompt, generation, show);
@@ -639,14 +642,30 @@ void Trainer::openRun() {
       static_cast<uint64_t>(
           lineBytes * std::min(position.steps - position.step, mostLines));
   checkSpace(*folder, model, needs);
-  if (isNew && !options.overwrite)
-    requireNoOtherTokenizer(*folder, json);
+  // What it begins with knows where its texts end, and how messages are put.
+  std::map<std::string, std::string> settings;
+  if (const std::string from =
+          options.init.empty() ? options.resume : options.init;
+      isNew && !from.empty())
+    settings = textSettingsOf(from, tokenizer.size());
+  if (isNew)
+    addEndTokens(settings, defaultOptions(recipe, tokenizer).endTokens);
+  if (isNew && !options.overwrite) {
+    requireNoOther(*folder, "tokenizer.json", json);
+    for (const auto &[name, text] : settings)
+      requireNoOther(*folder, name, text);
+  }
   if (!options.log.empty())
     openLog();
   // Only now: whatever is wrong with weights, data or recipe has been said.
   if (isNew)
     folder->clear(options.overwrite);
   saveTokenizer(*folder, json, isNew);
+  for (const auto &[name, text] : settings) {
+    AtomicFile file(folder->file(name), nextSuffix);
+    file.write(text);
+    file.commit();
+  }
   try {
     lowestLoss = bestLoss(options.out);
   } catch (const InputError &error) {

@@ -179,6 +179,47 @@ class Gguf(InFolder):
         self.assertEqual(sorted(tensors(out + "/model.safetensors")),
                          sorted(tensors(FIXTURES / "families" / "llama" / "model.safetensors")))
 
+    def test_a_run_keeps_what_it_began_with(self):
+        # End tokens and template, for generation from the run, its best weights, older checkpoints and what is
+        # exported, whatever becomes of the file.
+        model, program, run_folder = self.path("tuned.tfm"), self.path("tuned"), self.path("run")
+        self.assertEqual(tfmc("import", FILES / "chat.gguf", "-o", model).returncode, 0)
+        text = pathlib.Path(model).read_text()
+        pathlib.Path(model).write_text(text + """
+            train { batch = 1, sequence = 8, steps = 2, optimizer = adamw(lr = 1e-12), loss = cross_entropy,
+                    checkpoint = every(1, keep = 2), validate = every(1) }
+            """)
+        built = tfmc("build", model, "-o", program)
+        self.assertEqual(built.returncode, 0, built.stderr)
+        beginning = self.path("beginning.gguf")
+        shutil.copy(FILES / "chat.gguf", beginning)
+        data = self.file("data.txt", b"Hello, world! " * 40)
+        result = run(program, "train", "--init", beginning, "--data", data, "--out", run_folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        os.remove(beginning)
+        expected = json.loads((FILES / "chat.json").read_text())
+        exported = self.path("tuned_folder")
+        result = run(program, "export", "--weights", run_folder, "-o", exported + "/")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(json.loads(pathlib.Path(exported, "config.json").read_text())["eos_token_id"], [1, 4])
+        for weights in (run_folder, run_folder + "/best", run_folder + "/step-1", run_folder + "/model.safetensors",
+                        exported):
+            result = run(program, "generate", "--weights", weights, "--greedy", "--json", "--tokens", "24", "--chat",
+                         "--prompt", "Hello, world!")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(json.loads(result.stdout)["ids"], expected["chat"]["ids"], weights)
+        # A run in its place that begins with nothing has nothing of that.
+        result = run(program, "train", "--data", data, "--out", run_folder, "--overwrite")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertFalse(pathlib.Path(run_folder, "tokenizer_config.json").exists())
+        # What stands in a folder that is no run's is somebody's own.
+        own = pathlib.Path(self.path("own"))
+        own.mkdir()
+        (own / "generation_config.json").write_text("{}")
+        result = run(program, "train", "--init", FILES / "chat.gguf", "--data", data, "--out", own)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("generation_config.json is not of a run, and would be lost", result.stderr)
+
     def test_fewer_bits_are_told(self):
         model = self.path("int8.tfm")
         text = pathlib.Path(self.path("llama.tfm")).read_text()

@@ -504,9 +504,10 @@ TEST(Checkpoint, AnotherRunInItsPlaceLeavesNothingOfIt) {
   std::set<std::string> names;
   for (const auto &entry : std::filesystem::directory_iterator(options.out))
     names.insert(entry.path().filename());
-  EXPECT_EQ(names, (std::set<std::string>{"model.safetensors",
-                                          "optimizer.safetensors", "state.json",
-                                          "tokenizer.json", "log.jsonl"}));
+  EXPECT_EQ(names,
+            (std::set<std::string>{"model.safetensors", "optimizer.safetensors",
+                                   "state.json", "tokenizer.json",
+                                   "generation_config.json", "log.jsonl"}));
 }
 
 // Links within a run lead to what is somebody else's.

@@ -1,0 +1,125 @@
+//===- text_settings.cpp - what weights know of texts ---------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/files/text_settings.h"
+
+#include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
+#include "runtime/files/gguf.h"
+#include "runtime/files/hub.h"
+#include "runtime/files/read_json.h"
+#include "runtime/files/run_folder.h"
+#include "runtime/tokenizer/gguf_tokenizer.h"
+
+namespace tfm {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+namespace {
+
+constexpr const char *generationName = "generation_config.json";
+
+bool isGgufFile(const std::string &path) {
+  return isGguf(path) && !isFolder(path);
+}
+
+/// Where a run began that has kept nothing, as those of older versions.
+std::string olderBeginning(const std::string &folder) {
+  std::string init = beganWith(folder);
+  return init != folder && isFolder(init) ? init : "";
+}
+
+const std::string &endKey() {
+  static const std::string key =
+      hubTable().at("end_of_text").get<std::string>();
+  return key;
+}
+
+} // namespace
+
+std::string folderOfWeights(const std::string &weights) {
+  return isFolder(weights) ? weights : folderOf(weights);
+}
+
+std::vector<int32_t> endTokensOf(const std::string &weights,
+                                 int64_t vocabulary) {
+  std::vector<int32_t> ids;
+  if (isGgufFile(weights)) {
+    for (int32_t id : ggufEndTokens(GgufReader(weights)))
+      if (id < vocabulary)
+        ids.push_back(id);
+    return ids;
+  }
+  const std::string folder = folderOfWeights(weights);
+  for (const char *name : {generationName, "config.json"}) {
+    std::string path = folder + "/" + name;
+    if (!isFolder(folder) || !fileExists(path))
+      continue;
+    json root = jsonOf(readRegularFile(path, "the configuration"));
+    if (!root.is_object())
+      throw InputError(path + " is not a JSON object, so the tokens that end a "
+                              "text are unknown: copy or download it again, or "
+                              "remove it");
+    json end = root.value(endKey(), json());
+    if (end.is_null())
+      continue;
+    for (const json &id : end.is_array() ? end : json::array({end})) {
+      if (!id.is_number_unsigned())
+        throw InputError(path + ": " + endKey() +
+                         " is neither a token id nor a list of them, but " +
+                         end.dump());
+      if (id.get<uint64_t>() < static_cast<uint64_t>(vocabulary))
+        ids.push_back(id.get<int32_t>());
+    }
+    return ids;
+  }
+  const std::string init = olderBeginning(folder);
+  return init.empty() ? ids : endTokensOf(init, vocabulary);
+}
+
+std::map<std::string, std::string> textSettingsOf(const std::string &weights,
+                                                  int64_t vocabulary) {
+  std::map<std::string, std::string> texts;
+  if (isGgufFile(weights)) {
+    GgufReader file(weights);
+    if (!hasTokenizer(file))
+      return texts;
+    ordered_json config = ggufTokenizerConfig(file);
+    config["tokenizer_class"] = "PreTrainedTokenizerFast";
+    // A template may be any bytes.
+    texts["tokenizer_config.json"] =
+        config.dump(2, ' ', false, ordered_json::error_handler_t::replace) +
+        "\n";
+  } else {
+    const std::string folder = folderOfWeights(weights);
+    for (std::string name : textFiles)
+      if (std::string path = folder + "/" + name;
+          name != "tokenizer.json" && fileExists(path))
+        texts[name] = readRegularFile(path, "the tokenizer");
+    if (std::string init = texts.empty() ? olderBeginning(folder) : "";
+        !init.empty())
+      return textSettingsOf(init, vocabulary);
+  }
+  // A folder may say it in its config.json alone.
+  addEndTokens(texts, endTokensOf(weights, vocabulary));
+  return texts;
+}
+
+void addEndTokens(std::map<std::string, std::string> &settings,
+                  const std::vector<int32_t> &ids) {
+  auto found = settings.find(generationName);
+  auto generation = found == settings.end()
+                        ? ordered_json::object()
+                        : ordered_json::parse(found->second);
+  if (ids.empty() || !generation.value(endKey(), ordered_json()).is_null())
+    return;
+  generation[endKey()] = ids;
+  settings[generationName] = generation.dump(2) + "\n";
+}
+
+} // namespace tfm
