@@ -61,15 +61,15 @@ static size_t periodOf(llvm::ArrayRef<LayerArgs> layers) {
 
 /// Cuts layers that no period divides into runs that have one: whole periods
 /// and what is left behind the last, else layers that are alike. One run of
-/// them all where most differ from the next.
-static std::vector<Run> runsOf(llvm::ArrayRef<LayerArgs> layers) {
+/// them all where most differ from the next, and there are more than `few`.
+static std::vector<Run> runsOf(llvm::ArrayRef<LayerArgs> layers, size_t few) {
   size_t n = layers.size(), shift = shiftOf(layers), whole = n / shift * shift;
   if (whole == n && shift < n)
     return {{0, n, shift}};
   std::vector<Run> runs;
   if (whole > shift) {
     runs.push_back({0, whole, shift});
-    for (const Run &run : runsOf(layers.drop_front(whole)))
+    for (const Run &run : runsOf(layers.drop_front(whole), few))
       runs.push_back({whole + run.begin, run.length, run.period});
     return runs;
   }
@@ -78,7 +78,7 @@ static std::vector<Run> runsOf(llvm::ArrayRef<LayerArgs> layers) {
       ++runs.back().length;
     else
       runs.push_back({i, 1, 1});
-  if (2 * runs.size() > n)
+  if (2 * runs.size() > n && runs.size() > few)
     return {{0, n, n}};
   return runs;
 }
@@ -197,21 +197,26 @@ SymbolicValue Repeats::evalRepeat(const Expr &expr, Scope &scope) {
   if (period > 1 && period == layers.size()) {
     // No period: numbers become one constant for each layer.
     std::vector<CallArg> &first = layers[0];
-    bool numeric = true;
+    bool numeric = true, hasWhole = false;
     for (size_t a = 0; a < first.size(); ++a) {
       auto all = [&](auto holds) {
         return llvm::all_of(
             layers, [&](const auto &layer) { return holds(layer[a].value); });
       };
-      numeric &=
-          all([](const SymbolicValue &v) { return v.isNumber(); }) ||
-          all([&](const SymbolicValue &v) { return v.sameAs(first[a].value); });
+      if (all([&](const SymbolicValue &v) { return v.sameAs(first[a].value); }))
+        continue;
+      numeric &= all([](const SymbolicValue &v) { return v.isNumber(); });
+      hasWhole |=
+          all([](const SymbolicValue &v) { return v.is(SymbolicValue::Int); });
     }
     // But a period that does not divide, or a change between two layers, is
-    // two loops, which know their numbers.
+    // two loops, which know their numbers; and whole numbers, which a window
+    // and other sizes are, may change a few times.
+    const size_t few = numeric && hasWhole ? 3 : 0;
     if (scope.numbered == &expr)
-      runs = runsOf(layers);
-    if (numeric && runs.size() != 2) {
+      runs = runsOf(layers, few);
+    if (numeric &&
+        (runs.size() == 1 || runs.size() > std::max<size_t>(2, few + 1))) {
       runs = {{0, n, 1}};
       for (size_t a = 0; a < first.size(); ++a) {
         std::vector<SymbolicValue> items;
