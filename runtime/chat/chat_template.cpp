@@ -137,11 +137,15 @@ std::string ChatTemplate::render(const ordered_json &messages,
 bool isMessageList(std::string_view text) {
   const char *blanks = " \t\r\n";
   size_t first = text.find_first_not_of(blanks);
-  if (first == text.npos || text[first] != '[')
+  if (first == text.npos || (text[first] != '[' && text[first] != '{'))
     return false;
   // A text may begin with a bracket, too.
-  first = text.find_first_not_of(blanks, first + 1);
-  return first != text.npos && text[first] == '{';
+  size_t second =
+      std::min(text.find_first_not_of(blanks, first + 1), text.size());
+  if (text[first] == '[')
+    return text.substr(second).starts_with('{');
+  return text.substr(second).starts_with("\"messages\"") ||
+         jsonOf(text).contains("messages");
 }
 
 ordered_json messagesOf(const std::string &text, const std::string &origin) {
@@ -150,12 +154,15 @@ ordered_json messagesOf(const std::string &text, const std::string &origin) {
                             {"content", replaceInvalidUtf8(text)}};
     return ordered_json::array({message});
   }
-  ordered_json messages;
-  if (!isNestedDeeply(text))
-    messages = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!messages.is_array())
+  ordered_json messages = orderedJsonOf(text);
+  if (messages.is_discarded())
     throw InputError(origin + " begins as a list of messages, but is not valid "
                               "JSON");
+  if (messages.is_object())
+    messages = ordered_json(messages["messages"]);
+  if (!messages.is_array() || messages.empty())
+    throw InputError("the \"messages\" of " + origin +
+                     " are no list of messages");
   for (size_t i = 0; i < messages.size(); ++i)
     if (!messages[i].is_object() || !messages[i].contains("role") ||
         !messages[i]["role"].is_string())

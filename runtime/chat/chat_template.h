@@ -54,12 +54,13 @@ private:
   jinja::Members variables;
 };
 
-/// Whether a prompt's text is a JSON list of messages: it begins as one.
+/// Whether a prompt's text is a JSON list of messages, or an object with
+/// `messages`: it begins as one.
 bool isMessageList(std::string_view text);
 
-/// The messages of a prompt's text: those of a JSON list, or the text as one
-/// message of the user. Throws InputError naming `origin` for a list that is
-/// none of messages.
+/// The messages of a prompt's text: those of such a list or object, or the text
+/// as one message of the user. Throws InputError naming `origin` for a list
+/// that is none of messages.
 nlohmann::ordered_json messagesOf(const std::string &text,
                                   const std::string &origin);
 

@@ -236,9 +236,11 @@ std::vector<Prompt> promptsFor(const GenerateCommand &command) {
   std::set<std::string> unread;
   std::vector<Prompt> prompts = promptsOf(text, name, command.chat, unread);
   if (!unread.empty() && command.speaks())
-    say(printable(fmt::format("note: of the objects in {} `prompt` alone is "
-                              "read, not {}\n",
-                              name, fmt::join(unread, ", "))));
+    say(printable(fmt::format(
+        "note: of the objects in {} {} alone is "
+        "read, not {}\n",
+        name, command.chat ? "`prompt`, or else `messages`," : "`prompt`",
+        fmt::join(unread, ", "))));
   if (prompts.empty())
     throw InputError(name + " has no prompts: write one a line");
   return prompts;

@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-using nlohmann::json;
+using nlohmann::ordered_json;
 
 namespace tfm {
 
@@ -31,24 +31,34 @@ std::string unescape(std::string_view line) {
   return text;
 }
 
-static void readObject(std::string_view line, Prompt &prompt,
+static void readObject(std::string_view line, Prompt &prompt, bool areMessages,
                        std::set<std::string> &unread) {
-  json object = jsonOf(line);
+  ordered_json object = orderedJsonOf(line);
   auto member = object.is_object() ? object.find("prompt") : object.end();
+  // As requests to servers, and many data sets, have them.
+  if (areMessages && object.is_object() && member == object.end())
+    member = object.find("messages");
+  const std::string read = member != object.end() ? member.key() : "prompt";
   if (object.is_discarded())
     prompt.problem = "this line is no JSON: " + faultOfJson(line);
   else if (!object.is_object())
     prompt.problem = "this line is no JSON object, as all lines are where the "
                      "first one begins with {";
   else if (member == object.end())
-    prompt.problem = "this object has no \"prompt\"";
+    prompt.problem = areMessages
+                         ? "this object has neither \"prompt\" nor \"messages\""
+                         : "this object has no \"prompt\"";
+  else if (areMessages && member->is_array() && isMessageList(member->dump()))
+    prompt.text = member->dump();
+  else if (read == "messages")
+    prompt.problem = "the \"messages\" of this object are no list of messages";
   else if (!member->is_string())
     prompt.problem = "the \"prompt\" of this object is no text";
   else
     prompt.text = member->get<std::string>();
   if (object.is_object())
     for (const auto &[name, value] : object.items())
-      if (name != "prompt")
+      if (name != read)
         unread.insert(name);
 }
 
@@ -69,7 +79,7 @@ std::vector<Prompt> promptsOf(std::string_view text, const std::string &name,
     if (line.empty())
       prompt.problem = "this line is empty, and so no prompt";
     else if (isJson)
-      readObject(line, prompt, unread);
+      readObject(line, prompt, areMessages, unread);
     else if (areMessages && isMessageList(line))
       prompt.text = line;
     else

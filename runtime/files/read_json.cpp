@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 namespace tfm {
 
@@ -42,21 +43,21 @@ bool isNestedDeeply(std::string_view text) {
   return false;
 }
 
-json jsonOf(std::string_view text) {
+template <typename Json> static Json parsed(std::string_view text) {
   if (isNestedDeeply(text))
-    return json::value_t::discarded;
-  return json::parse(text, nullptr, /*allow_exceptions=*/false);
+    return Json::value_t::discarded;
+  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
-nlohmann::ordered_json objectIn(const std::string &path,
-                                std::string_view purpose) {
+json jsonOf(std::string_view text) { return parsed<json>(text); }
+ordered_json orderedJsonOf(std::string_view text) {
+  return parsed<ordered_json>(text);
+}
+
+ordered_json objectIn(const std::string &path, std::string_view purpose) {
   if (!fileExists(path))
-    return nlohmann::ordered_json::object();
-  std::string text = readRegularFile(path, purpose);
-  nlohmann::ordered_json object;
-  if (!isNestedDeeply(text))
-    object = nlohmann::ordered_json::parse(text, nullptr,
-                                           /*allow_exceptions=*/false);
+    return ordered_json::object();
+  ordered_json object = orderedJsonOf(readRegularFile(path, purpose));
   if (!object.is_object())
     throw InputError(path + " is not a JSON object: copy or download it again");
   return object;

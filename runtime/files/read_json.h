@@ -25,6 +25,8 @@ bool isNestedDeeply(std::string_view text);
 
 /// Parses JSON; discarded (`is_discarded`) where it is none, or nested deeply.
 nlohmann::json jsonOf(std::string_view text);
+/// The same with the members of objects in their order.
+nlohmann::ordered_json orderedJsonOf(std::string_view text);
 
 /// The object in a file that may be in a folder; an empty one where there is
 /// none of that name. Throws InputError that names `purpose` ("the tokenizer's

@@ -722,6 +722,21 @@ class Tokenizers(Folder):
         (self.folder / "prompts.txt").write_text("\n".join(lines) + "\n")
         answers = [json.loads(line) for line in self.ok(*generate, "--prompts", "prompts.txt", "--json").splitlines()]
         self.assertEqual([answer["prompt"] for answer in answers], ["[user] a\nb\\tc\n[assistant]"] * 2)
+        # Objects as requests to servers, and data sets, have them.
+        (self.folder / "messages.json").write_text(json.dumps({"model": "m", "messages": messages}))
+        whole = json.loads(self.ok(*generate, "--prompt-file", "messages.json", "--json"))
+        self.assertEqual(whole["ids"], answer["ids"])
+        lines = [{"messages": messages}, {"prompt": messages}, {"prompt": "Hi", "messages": 1}, {"prompt": []},
+                 {"messages": []}, {"id": 1}]
+        (self.folder / "prompts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        result = run(*generate, "--prompts", "prompts.jsonl", "--json", cwd=self.folder)
+        self.assertEqual(result.returncode, INPUT_ERROR)
+        for part in ("jsonl:4: the \"prompt\" of this object is no text", "3 of 6 prompts",
+                     "jsonl:5: the \"messages\" of this object are no list of messages",
+                     "jsonl:6: this object has neither \"prompt\" nor \"messages\"", "not id, messages\n"):
+            self.assertIn(part, result.stderr)
+        self.assertEqual([json.loads(line)["prompt"] for line in result.stdout.splitlines()],
+                         [answer["prompt"]] * 2 + [rendered])
         (self.folder / "messages.json").write_text(json.dumps(messages[:3]))
         self.assertIn("tokenizer_config.json: chat_template:2:",
                       self.fails(*generate, "--prompt-file", "messages.json"))
