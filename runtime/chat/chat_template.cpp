@@ -163,12 +163,16 @@ ordered_json messagesOf(const std::string &text, const std::string &origin) {
   if (!messages.is_array() || messages.empty())
     throw InputError("the \"messages\" of " + origin +
                      " are no list of messages");
-  for (size_t i = 0; i < messages.size(); ++i)
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const std::string entry =
+        origin + ": entry " + std::to_string(i) + " of this list ";
     if (!messages[i].is_object() || !messages[i].contains("role") ||
         !messages[i]["role"].is_string())
-      throw InputError(origin + ": entry " + std::to_string(i) +
-                       " of this list is no message: it needs a \"role\" and a "
-                       "\"content\"");
+      throw InputError(entry + "is no message: it needs a \"role\" and a "
+                               "\"content\"");
+    if (!messages[i].contains("content") && !messages[i].contains("tool_calls"))
+      throw InputError(entry + "has no \"content\"");
+  }
   return messages;
 }
 

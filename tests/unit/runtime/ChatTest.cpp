@@ -264,7 +264,14 @@ TEST(ChatTemplate, MessagesHaveRoles) {
     return messageOf<InputError>([&] { messagesOf(text, "m.json"); });
   };
   EXPECT_EQ(problem("[{\"content\": 1}]").find("m.json: entry 0"), 0u);
+  EXPECT_EQ(problem(R"([{"role": "user", "content": "a"}, {"role": "user"}])"),
+            "m.json: entry 1 of this list has no \"content\"");
+  EXPECT_EQ(problem(R"([{"role": "assistant", "tool_calls": []}])"), "");
   EXPECT_EQ(problem("[{").find("m.json begins as a list"), 0u);
+  EXPECT_EQ(problem("{\"messages\": []"),
+            "m.json begins as a list of messages, but is not valid JSON");
+  EXPECT_EQ(problem("{\"id\": 1, \"messages\": []}"),
+            "the \"messages\" of m.json are no list of messages");
   EXPECT_EQ(problem("[]"), "");
 }
 
