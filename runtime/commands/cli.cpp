@@ -465,6 +465,8 @@ void declare(CLI::App &app, Commands &commands) {
           "the type of the numbers: f32 (default), bf16, f16, or int8 or int4 "
           "for weights")
       ->check(CLI::IsMember(storedTypes));
+  exportation->add_flag("--overwrite", commands.exportation.overwrite,
+                        "replace another model that DIR/ holds");
 
   CLI::App *bench = app.add_subcommand("bench", "time the model's functions");
   addCommon(bench, commands.benchmark);

@@ -805,7 +805,8 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   if (largestOf(command.dtype) < largestOf(StoredType::F32))
     requireWithin(tensors, command.dtype);
   if (isExportFolder(command.out))
-    return exportFolder(model, command.weights, command.out, command.dtype);
+    return exportFolder(model, command.weights, command.out, command.dtype,
+                        command.overwrite);
   std::map<std::string, std::string> metadata = {{"format", "pt"},
                                                  {"model", descriptor.name}};
   if (command.dtype == StoredType::INT8 || command.dtype == StoredType::INT4)

@@ -126,6 +126,7 @@ struct ExportCommand : CommonOptions {
   std::optional<uint64_t> seed; ///< of the initial weights, instead of a file
   StoredType dtype = StoredType::F32;
   std::string dtypeName = "f32"; ///< as recipes and options say it
+  bool overwrite = false;        ///< replace another model in `out`
 };
 void exportWeights(const tfm_model &model, const ExportCommand &command);
 

@@ -33,12 +33,31 @@ namespace {
 
 const char *const weightsName = "/model.safetensors";
 const char *const configName = "/config.json";
+/// In the metadata of weights: they were written here, so others may be.
+const char *const exportedKey = "tfm.exported";
 /// What belongs to a tokenizer, and how texts are generated.
 constexpr const char *companions[] = {
     "tokenizer.json",    "tokenizer.model",       "vocab.json",
     "merges.txt",        "tokenizer_config.json", "special_tokens_map.json",
     "added_tokens.json", "chat_template.jinja",   "vocab.txt",
     "spiece.model",      "generation_config.json"};
+
+/// Throws InputError where a folder has another model, which would be lost.
+void requireNoOther(const std::string &out) {
+  const std::string weights = out + weightsName, config = out + configName;
+  try {
+    if (fileExists(weights) &&
+        SafetensorsReader(weights).header().metadata.contains(exportedKey))
+      return;
+  } catch (const InputError &) {
+    // Whatever that file is, it is somebody's own.
+  }
+  for (const std::string &path : {weights, config})
+    if (fileExists(path))
+      throw InputError(path + " is not known to be written by `export`, and "
+                              "would be lost: export to another folder, or "
+                              "pass --overwrite");
+}
 
 /// The published folder that a model is like; empty where there is none.
 std::string sourceOf(const std::string &weights) {
@@ -100,8 +119,7 @@ std::string configOf(const std::string &source, const std::string &weights,
   return config.dump(2) + "\n";
 }
 
-/// What there is of a tokenizer in `from`, by its path in `out`. Throws
-/// InputError where `out` has files of it that nothing would replace.
+/// What there is of a tokenizer in `from`, by its path in `out`.
 std::map<std::string, std::string> companionsOf(const std::string &from,
                                                 const std::string &out) {
   std::map<std::string, std::string> texts;
@@ -109,10 +127,6 @@ std::map<std::string, std::string> companionsOf(const std::string &from,
     const std::string path = from + "/" + name, target = out + "/" + name;
     if (isFolder(from) && fileExists(path))
       texts[target] = readRegularFile(path, "the tokenizer");
-    else if (fileExists(target))
-      throw InputError(target + " is of another model, and would be read with "
-                                "these weights: remove it, or export to "
-                                "another folder");
   }
   return texts;
 }
@@ -158,7 +172,7 @@ std::vector<std::string> exportedFiles(const std::string &out) {
 }
 
 void exportFolder(const Model &model, const std::string &weights,
-                  const std::string &out, StoredType type) {
+                  const std::string &out, StoredType type, bool overwrite) {
   if (type == StoredType::INT8 || type == StoredType::INT4)
     throw InputError("no config.json tells of weights of 8 bits or 4 as they "
                      "are stored here: export them to a .safetensors file, or "
@@ -173,6 +187,8 @@ void exportFolder(const Model &model, const std::string &weights,
     if (!from.empty() && isSameFile(from, out))
       throw InputError(out + " is where the weights come from, and would be "
                              "overwritten: export to another folder");
+  if (!overwrite)
+    requireNoOther(out);
   // A run has its tokenizer in one file; in a folder it may be in several.
   const bool isGgufFile = isGguf(weights) && !isFolder(weights);
   std::map<std::string, std::string> texts =
@@ -185,6 +201,12 @@ void exportFolder(const Model &model, const std::string &weights,
   else if (texts.empty())
     say("note: there is no tokenizer beside " + printable(weights) + ", and " +
         printable(out) + " gets none\n");
+  for (const char *name : companions)
+    if (const std::string target = out + "/" + name;
+        fileExists(target) && !texts.contains(target))
+      throw InputError(target + " is of another model, and would be read with "
+                                "these weights: remove it, or export to "
+                                "another folder");
   texts[out + configName] = configOf(source, weights, model, type);
 
   std::vector<FloatTensor> tensors = parameterTensors(model);
@@ -211,7 +233,7 @@ void exportFolder(const Model &model, const std::string &weights,
   for (const auto &[path, text] : texts)
     files.emplace_back(path).write(text);
   writeSafetensors(files.emplace_back(out + weightsName), tensors,
-                   {{"format", "pt"}}, type);
+                   {{"format", "pt"}, {exportedKey, "true"}}, type);
   for (AtomicFile &file : files)
     file.sync();
   SignalsWait wait; // all of them or none

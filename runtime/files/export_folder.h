@@ -32,10 +32,11 @@ std::vector<std::string> exportedFiles(const std::string &out);
 /// folder that `weights` is, or that the run in it began with; else of the
 /// model's family. All of it is written, or nothing: throws InputError where
 /// there is none of them, and where the folder holds something that would be
-/// read with it, or instead, or lost. Not to write over the weights themselves,
+/// read with it, or instead, or lost, which `overwrite` allows of another
+/// model's weights and config.json. Not to write over the weights themselves,
 /// or those of a run, is the caller's (`exportedWeights`).
 void exportFolder(const Model &model, const std::string &weights,
-                  const std::string &out, StoredType type);
+                  const std::string &out, StoredType type, bool overwrite);
 
 } // namespace tfm
 

@@ -93,6 +93,19 @@ class Gguf(InFolder):
             self.assertEqual(json.loads(result.stdout)["ids"], expected[name]["ids"], name)
         generation = json.loads(pathlib.Path(out, "generation_config.json").read_text())
         self.assertEqual(generation["eos_token_id"], [1, 4])
+        # What it has written it replaces, another model with --overwrite alone.
+        export = [program, "export", "--weights", FILES / "chat.gguf", "-o", out]
+        written = pathlib.Path(out, "model.safetensors").read_bytes()
+        self.assertEqual(run(*export).returncode, 0)
+        pathlib.Path(out, "model.safetensors").write_bytes(b"own")
+        for name in ("model.safetensors", "config.json"):
+            result = run(*export)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"{out}/{name} is not known to be written by `export`", result.stderr)
+            self.assertIn("--overwrite", result.stderr)
+            pathlib.Path(out, "model.safetensors").unlink(missing_ok=True)
+        self.assertEqual(run(*export, "--overwrite").returncode, 0)
+        self.assertEqual(pathlib.Path(out, "model.safetensors").read_bytes(), written)
 
     def test_logits(self):
         for case, expected in EXPECTED.items():
