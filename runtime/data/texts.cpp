@@ -164,6 +164,27 @@ bool looksLikeJson(std::string_view text) {
          (text[begin] == '[' || text[begin] == '{');
 }
 
+/// The text of a file, without a byte order mark. Tokenizers of bytes would
+/// take whatever it is.
+std::string readTextFile(const std::string &path) {
+  std::string text = readFile(path, "the data file");
+  auto fail = [&](const std::string &what) {
+    throw InputError("the data file " + path + " " + what);
+  };
+  if (text.starts_with("\x1F\x8B"))
+    fail("is compressed by gzip: unpack it (gunzip)");
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
+    fail("is text in UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)");
+  // Where there are some, they are soon.
+  constexpr size_t looked = size_t{1} << 16;
+  if (size_t at = std::string_view(text).substr(0, looked).find('\0');
+      at != std::string::npos)
+    fail("is no text: byte " + std::to_string(at) +
+         " is NUL. Save it as text in UTF-8");
+  text.erase(0, text.size() - withoutByteOrderMark(text).size());
+  return text;
+}
+
 void readFiles(const DataSpec &data, std::vector<Example> &examples) {
   if (data.kind != "lines" && data.kind != "json" && data.kind != "pairs")
     throw InputError("data " + data.kind + " is not supported");
@@ -172,8 +193,7 @@ void readFiles(const DataSpec &data, std::vector<Example> &examples) {
   for (size_t i = 0; i < data.files.size(); ++i) {
     std::string path =
         locateFile(data.files[i], data.directory, "the data file", "--data");
-    std::string text = readFile(path, "the data file");
-    std::string_view documents = withoutByteOrderMark(text);
+    std::string documents = readTextFile(path);
     size_t before = examples.size();
     ExampleFile file(data, static_cast<uint32_t>(i), path, examples);
     if (data.kind == "json" ||
@@ -281,7 +301,7 @@ Text readText(const DataSpec &data) {
   for (const std::string &name : data.files) {
     std::string path =
         locateFile(name, data.directory, "the data file", "--data");
-    std::string part = readFile(path, "the data file");
+    std::string part = readTextFile(path);
     if (part.empty())
       throw InputError("the data file " + path + " is empty");
     all.files.push_back({path, all.text.size()});

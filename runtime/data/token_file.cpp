@@ -129,6 +129,23 @@ void TokenFile::readHeader() {
     throw InputError(fmt::format(
         "the data file {} is not made of {}-bit token ids", path, 8 * width));
   ids = static_cast<int64_t>(fileBytes() / width);
+  requireNoHalves();
+}
+
+void TokenFile::requireNoHalves() const {
+  std::array<char, 16384> some;
+  uint64_t count = std::min<uint64_t>(fileBytes(), some.size()) / width;
+  readBytes(some.data(), count * width, 0);
+  uint64_t even = 0, odd = 0;
+  for (uint64_t i = 0; i < count; ++i)
+    (i % 2 == 0 ? even : odd) |= numberAt(some.data() + i * width, width);
+  if (count >= 64 && even != 0 && odd == 0)
+    throw InputError(fmt::format(
+        "the data file {} looks like ids of {} bits or more, where {} are read "
+        "for a vocabulary of {}: every second one is 0. Write it by "
+        "ids.astype(numpy.uint{}).tofile(FILE), or of any type by "
+        "numpy.save(\"FILE.npy\", ids)",
+        path, 16 * width, 8 * width, vocabulary, 8 * width));
 }
 
 void TokenFile::readNumpyHeader() {

@@ -29,8 +29,9 @@ namespace tfm {
 class TokenFile {
 public:
   /// Throws InputError that names the file where it cannot be read, has no ids,
-  /// is cut off, or has ids that the vocabulary lacks: of a very large file
-  /// only its ends are looked at here, and the others by `read`.
+  /// is cut off, seems to be of wider ids, or has ids that the vocabulary
+  /// lacks: of a very large file only its ends are looked at here, and the
+  /// others by `read`.
   TokenFile(std::string path, int64_t vocabulary);
 
   int64_t count() const { return ids; }
@@ -41,6 +42,7 @@ private:
   void readHeader();
   void readNumpyHeader();
   bool readLlmcHeader();
+  void requireNoHalves() const;
   void checkIds() const;
   template <typename Id>
   void readAs(int64_t first, std::span<int32_t> out) const;

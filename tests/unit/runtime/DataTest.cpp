@@ -255,6 +255,13 @@ TEST(Text, NamesTheFileAndTheFix) {
   EXPECT_NE(problem("").find("is empty"), std::string::npos);
   EXPECT_NE(problem("abab").find("too short"), std::string::npos);
   EXPECT_NE(problem("ababababababcabababab").find("'c'"), std::string::npos);
+  EXPECT_NE(problem("\x1F\x8B\b").find("is compressed by gzip: unpack it"),
+            std::string::npos);
+  for (const char *utf16 : {"\xFF\xFE", "\xFE\xFF"})
+    EXPECT_NE(problem(std::string(utf16) + "ab").find("is text in UTF-16"),
+              std::string::npos);
+  EXPECT_NE(problem(std::string("aba\0a", 5)).find("byte 3 is NUL"),
+            std::string::npos);
   DataSpec elsewhere = text("not-here.txt");
   elsewhere.directory = "/nowhere";
   std::string missing =
@@ -301,6 +308,7 @@ TEST(Lines, BeginBehindAByteOrderMark) {
                        0);
   spec.kind = "lines";
   EXPECT_EQ(readExamples(spec).at(0).text, "ab");
+  EXPECT_EQ(readText(spec).text, "ab\nba\n");
 }
 
 TEST(Lines, ArePadded) {
@@ -627,6 +635,21 @@ TEST(Tokens, NameTheFileAndWhatIsWrong) {
     EXPECT_NE(message.find(expected), std::string::npos) << message << "\n"
                                                          << expected;
   }
+}
+
+// As arrays are that nobody has made narrower.
+TEST(Tokens, AreNotWiderThanTheyAreRead) {
+  TemporaryFolder folder;
+  TokenizerPtr tokenizer = digits();
+  std::string ids;
+  for (int i = 0; i < 20; ++i)
+    ids += bytesOf({3}, 4);
+  DataSpec spec = tokenFiles({folder.write("a", ids + ids)});
+  EXPECT_TRUE(messageOf<InputError>([&] { open(spec, *tokenizer, 2); })
+                  .starts_with("the data file " + spec.files[0] +
+                               " looks like ids of 32 bits or more, where 16"));
+  // A few may be as they are.
+  open(tokenFiles({folder.write("a", ids)}), *tokenizer, 2);
 }
 
 // Of such a file only the ends are looked at before they are wanted.
