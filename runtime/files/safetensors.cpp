@@ -174,6 +174,19 @@ SafetensorsReader::SafetensorsReader(const std::string &path)
     throw InputError(path + " is a zip file, as torch.save writes checkpoints: "
                             "save them as safetensors, "
                             "`safetensors.torch.save_file(tensors, FILE)`");
+  // No header is as long as letters say.
+  std::string start(std::min<uint64_t>(file.size(), 64), '\0');
+  file.readAt(start.data(), start.size(), 0);
+  if (start.starts_with("version https://git-lfs"))
+    throw InputError(path + " is a pointer of Git LFS, which stands for the "
+                            "file: run `git lfs pull` where it was cloned");
+  if (std::all_of(length, std::end(length), [](unsigned char c) {
+        return (c >= ' ' && c < 127) || (c >= '\t' && c <= '\r');
+      }))
+    throw InputError(path + " is " +
+                     (length[0] == '{' || length[0] == '[' ? "JSON" : "text") +
+                     ", and no safetensors file: name the folder that has "
+                     "the weights, or their file");
   uint64_t headerBytes = 0;
   for (int i = 7; i >= 0; --i)
     headerBytes = headerBytes << 8 | length[i];

@@ -191,6 +191,13 @@ TEST(Safetensors, RefusesWhatIsNotOne) {
   };
   for (const std::string &content : bad)
     EXPECT_NE(problemOf(content), "") << content.substr(0, 200);
+  for (const auto &[content, expected] :
+       {std::pair("version https://git-lfs.github.com/spec/v1\noid sha256:1",
+                  "is a pointer of Git LFS"),
+        {"{\n  \"model_type\": \"gpt2\"}", "is JSON, and no safetensors file"},
+        {"First Citizen", "is text, and no safetensors file"}})
+    EXPECT_NE(problemOf(content).find(expected), std::string::npos)
+        << problemOf(content);
   // A file that really is that large: its header is never read.
   TemporaryFolder folder;
   std::string large = folder.write(
