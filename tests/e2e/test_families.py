@@ -789,6 +789,8 @@ class Folders(unittest.TestCase):
         for key, value in (("num_beams", 4), ("no_repeat_ngram_size", 2), ("bad_words_ids", [[3]])):
             self.write({"do_sample": True, key: value}, "generation_config.json")
             self.refused(f"generation_config.json: {key} is")
+        self.write({"num_beams": 4}, "generation_config.json")
+        self.refused("num_beams is 4", "; take it out of this file to generate without it")
         # In the words of the file, never in those of the one that would be written.
         for key, value in (("temperature", "x"), ("temperature", -1.0), ("top_p", 1.5), ("top_k", -1), ("min_p", 2.0), ("typical_p", -0.5),
                            ("repetition_penalty", 0.0), ("max_new_tokens", 0), ("max_new_tokens", 1e+30)):

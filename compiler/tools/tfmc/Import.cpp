@@ -187,6 +187,8 @@ private:
         std::string help;
         if (!key.isListed)
           help = "; --ignore-key " + prefix + key.key + " accepts it";
+        else if (!prefix.empty()) // weights do not depend on it
+          help = "; take it out of this file to generate without it";
         messages() << "tfmc: error: " << where << ": " << key.reason << help
                    << "\n";
         isRefused = true;
