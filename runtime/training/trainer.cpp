@@ -528,6 +528,8 @@ void Trainer::sample() {
   generation.tokens = recipe.train.sample.tokens;
   generation.seed = position.seed;
   generation.sequence = static_cast<uint32_t>(position.step);
+  for (int32_t id : sampleEnds)
+    generation.endTokens.push_back(id);
   // It stands in the log too: where nobody reads it here, training goes on.
   auto show = [&](std::string_view part) {
     if (options.quiet)
@@ -539,8 +541,6 @@ void Trainer::sample() {
                    recipe.train.sample.prompt));
   Generated text;
   try {
-    for (int32_t id : endTokensOf(options.out, tokenizer.size()))
-      generation.endTokens.push_back(id);
     std::unique_ptr<LogitsSource> logits =
         openLogits(model, recipe.generate.context);
     text = generate(*logits, tokenizer, samplePrompt, generation, show);
@@ -666,6 +666,8 @@ void Trainer::openRun() {
     file.write(text);
     file.commit();
   }
+  if (train.sample.interval.every > 0)
+    sampleEnds = endTokensOf(options.out, tokenizer.size());
   try {
     lowestLoss = bestLoss(options.out);
   } catch (const InputError &error) {

@@ -233,6 +233,8 @@ private:
   const std::atomic<bool> *interrupt = nullptr;
   bool isInterrupted = false;
   std::vector<int32_t> samplePrompt;
+  /// The tokens that end a sample, beside the recipe's.
+  std::vector<int32_t> sampleEnds;
 };
 
 } // namespace tfm

@@ -331,7 +331,7 @@ class Addition(WholeRun, unittest.TestCase):
     def test_a_run_directory_is_whole(self):
         names = {path.name for path in self.run_folder.iterdir()}
         self.assertEqual(names, {"best", "model.safetensors", "optimizer.safetensors", "state.json",
-                                 "tokenizer.json", "log.jsonl"})
+                                 "tokenizer.json", "generation_config.json", "log.jsonl"})
         self.assertEqual(json.loads((self.run_folder / "state.json").read_text())["step"], 120)
 
     def test_another_seed_is_another_run(self):

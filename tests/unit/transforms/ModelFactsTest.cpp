@@ -132,7 +132,7 @@ TEST(ModelFacts, SeveralValues) {
 
 namespace {
 
-/// What a model of two layers may do in other ways, in the language.
+/// What a model of four layers may do in other ways, in the language.
 struct Layers {
   std::string layer = "    x = x + mix(a(x), at)\n"
                       "    return x + down(gelu(b(x)))\n";
@@ -148,7 +148,7 @@ llvm::json::Object factsOf(const Layers &parts) {
       context, sources, "layers.tfm",
       "model Layers(vocab = 11, context = 16, width = 8) {\n"
       "  emb = Embedding(vocab, width)\n"
-      "  layers = repeat(2) as i Layer(width, i + 1)\n"
+      "  layers = repeat(4) as i Layer(width, i + 1)\n"
       "  out = Linear(width, vocab)\n"
       "  forward(tokens: int[B, T]) -> [B, T, vocab] {\n"
       "    y = out(layers(emb(tokens), positions(tokens)))\n"
