@@ -80,7 +80,10 @@ uint32_t testPhase(Site site, uint64_t address, uint64_t phase,
   return machine().testPhase(site, address, phase, isParity);
 }
 
-uint32_t roundToBF16(float value) { return tfm::toBFloat16(value); }
+// There is one NaN (PTX ISA, cvt: "the result is canonical NaN").
+uint32_t roundToBF16(float value) {
+  return std::isnan(value) ? 0x7FFFu : tfm::toBFloat16(value);
+}
 
 // What the hardware approximates to 22 bits or so is exact here.
 float exp2Approx(float x) { return std::exp2(x); }

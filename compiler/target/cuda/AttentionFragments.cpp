@@ -278,25 +278,46 @@ Value AttentionFragments::power(Value score, Value base) {
       .getResult(0);
 }
 
+/// Bytes of two elements of bf16.
+static constexpr int64_t pairBytes = 4;
+
+/// Whether elements are of bf16, and the two that a thread has of a fragment's
+/// row are one word of memory.
+static bool liesInPairs(const Rows &rows) {
+  ArrayRef<int64_t> strides = rows.view.strides;
+  return rows.view.element.isBF16() && rows.alignment % pairBytes == 0 &&
+         strides.back() == 1 &&
+         llvm::all_of(strides.drop_back(),
+                      [](int64_t stride) { return stride % 2 == 0; });
+}
+
 void AttentionFragments::storeRows(const Rows &rows, Value head, Value first,
                                    ValueRange elements,
                                    ArrayRef<Value> factors) {
   Type element = rows.view.element;
+  const bool inPairs = liesInPairs(rows);
   for (int64_t i = 0; i != rowsOfThread; ++i) {
     Value row = k.add(first, rowOf(i));
     auto store = [&] {
       Value to =
           k.at(head, k.mul(row, rows.view.strides[2]), memoryType(element));
       for (int64_t fragment = 0;
-           fragment != rows.view.shape[3] / fragmentColumns; ++fragment)
+           fragment != rows.view.shape[3] / fragmentColumns; ++fragment) {
+        std::array<Value, ofRow> values, places;
         for (int64_t which = 0; which != ofRow; ++which) {
-          Value x = elements[at(fragment, i, which)];
-          block.storeFloat(
-              k.mulf(x, factors[i]),
+          values[which] = k.mulf(elements[at(fragment, i, which)], factors[i]);
+          places[which] =
               k.at(to, k.mul(columnOf(fragment, which), rows.view.strides[3]),
-                   memoryType(element)),
-              element);
+                   memoryType(element));
         }
+        if (inPairs)
+          LLVM::StoreOp::create(k.b, k.loc,
+                                block.packBf16(values[0], values[1]), places[0],
+                                pairBytes);
+        else
+          for (auto [x, place] : llvm::zip_equal(values, places))
+            block.storeFloat(x, place, element);
+      }
     };
     if (rows.view.shape[2] % tileSize)
       k.ifThen(k.less(row, k.i64(rows.view.shape[2])), store);

@@ -37,8 +37,10 @@ private:
   Rows at(mlir::BlockArgument argument) const {
     if (!argument)
       return {};
-    return {block.pointers[argument.getArgNumber()],
-            viewOf(llvm::cast<mlir::MemRefType>(argument.getType()))};
+    unsigned number = argument.getArgNumber();
+    return {block.pointers[number],
+            viewOf(llvm::cast<mlir::MemRefType>(argument.getType())),
+            alignmentOf(launch->getOperand(number))};
   }
 
   sched::LaunchOp launch;

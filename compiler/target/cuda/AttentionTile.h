@@ -18,6 +18,8 @@ namespace tfm::cuda {
 struct Rows {
   mlir::Value pointer;
   View view;
+  /// Of what the first element's address is known to be a multiple.
+  int64_t alignment = 1;
 
   bool exists() const { return static_cast<bool>(pointer); }
 };

@@ -8,11 +8,27 @@
 #include "compiler/target/cuda/BlockBuilder.h"
 #include "compiler/target/cuda/Passes.h"
 #include "compiler/target/emit/LowerToLLVM.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 namespace tfm::cuda {
 #define GEN_PASS_DEF_LOWERKERNELSPASS
 #include "compiler/target/cuda/Passes.h.inc"
 } // namespace tfm::cuda
+
+/// Every GPU has an instruction that rounds to bf16; what reads one moves bits,
+/// so that LLVM never computes in it.
+static void roundByInstruction(mlir::ModuleOp module) {
+  module.walk([](mlir::arith::TruncFOp op) {
+    if (!op.getType().isBF16())
+      return;
+    mlir::OpBuilder b(op);
+    op.replaceAllUsesWith(
+        mlir::LLVM::FPTruncOp::create(b, op.getLoc(), op.getType(), op.getIn())
+            .getResult());
+    op.erase();
+  });
+}
 
 namespace {
 
@@ -20,6 +36,7 @@ struct LowerKernelsPass
     : tfm::cuda::impl::LowerKernelsPassBase<LowerKernelsPass> {
   void runOnOperation() override {
     mlir::ModuleOp module = getOperation();
+    roundByInstruction(module);
     if (failed(tfm::lowerToLLVMDialect(module, /*roundsToBf16=*/false,
                                        /*kept=*/"nvvm")))
       return signalPassFailure();

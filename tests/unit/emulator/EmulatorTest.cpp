@@ -109,6 +109,23 @@ TEST(Emulator, ThreadsComputeAlone) {
   }
 }
 
+// What rounds to bf16 makes one NaN of all, also of those whose lower half
+// alone tells them from infinity.
+TEST(Emulator, RoundsNanToNan) {
+  Emulated kernels("scalars.mlir");
+  std::vector<float> x(128, 1.0f), y(5 * 128, NAN);
+  for (size_t i = 0; i != 64; ++i)
+    x[i] = std::bit_cast<float>(i % 2 ? 0xFF800001u : 0x7FC12345u);
+  kernels.give("x", x);
+  kernels.give("y", y);
+  auto fault =
+      kernels.launch("scalars", x.data(), y.data(), static_cast<int64_t>(1));
+  ASSERT_FALSE(fault) << fault->text;
+  for (size_t i = 0; i != x.size(); ++i)
+    EXPECT_EQ(std::bit_cast<uint32_t>(y[256 + i]),
+              i < 64 ? 0x7FFF0000u : 0x3F800000u);
+}
+
 // What the emulator cannot run it refuses by name and place.
 TEST(Emulator, RefusesWhatItDoesNotKnow) {
   Emulated kernels("row_sum.mlir", {{"nvvm.barrier0", "nvvm.cluster.arrive"}});
