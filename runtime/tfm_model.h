@@ -117,7 +117,7 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 18
+#define TFM_ABI_VERSION 19
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
@@ -234,9 +234,13 @@ typedef struct {
   uint32_t block[3];
   /// Memory of a block that is asked for at the launch.
   uint32_t shared_bytes;
+  /// So many blocks have room on a multiprocessor at once, and more than those
+  /// that the GPU has room for are not launched, along the grid's first axis:
+  /// they do all in turns. 0: the whole grid is.
+  uint32_t resident;
   /// Each of 8 bytes. Behind them there is for each of `tensors` a CUtensorMap.
   uint32_t argument_count;
-  int64_t tensor_count;
+  uint32_t tensor_count;
   const tfm_boxed_tensor *tensors;
   /// The number of a kernel that computes the same with the same arguments and
   /// is launched instead where an image of forms has it; -1: none.

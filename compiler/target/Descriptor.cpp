@@ -528,9 +528,10 @@ tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
                          .grid = {},
                          .block = {},
                          .shared_bytes = kernel.sharedBytes,
+                         .resident = kernel.resident,
                          .argument_count = kernel.arguments,
                          .tensor_count =
-                             static_cast<int64_t>(kernel.tensors.size()),
+                             static_cast<uint32_t>(kernel.tensors.size()),
                          .tensors = d.array(kernel.tensors),
                          .form = -1};
     llvm::copy(kernel.grid, record.grid);

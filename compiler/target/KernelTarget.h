@@ -41,7 +41,7 @@ namespace tfm {
 struct DeviceKernel {
   std::string name;
   std::array<uint32_t, 3> grid = {1, 1, 1}, block = {1, 1, 1};
-  uint32_t sharedBytes = 0, arguments = 0;
+  uint32_t sharedBytes = 0, resident = 0, arguments = 0;
   std::vector<tfm_boxed_tensor> tensors = {};
   /// Of a form of another kernel that one: its name; else empty.
   std::string formOf;

@@ -345,7 +345,7 @@ Result CudaDevice::launch(int64_t number, const uint64_t *arguments) {
   // As many as a GPU takes, and more than any kernel has (Fuse.cpp).
   void *parameters[512];
   TensorMap maps[4];
-  auto tensors = static_cast<size_t>(kernel.tensor_count);
+  size_t tensors = kernel.tensor_count;
   if (kernel.argument_count + tensors > std::size(parameters) ||
       tensors > std::size(maps))
     return invalidValue;
@@ -359,8 +359,12 @@ Result CudaDevice::launch(int64_t number, const uint64_t *arguments) {
       return encoded;
     parameters[kernel.argument_count + i] = &maps[i];
   }
+  uint32_t blocks = kernel.grid[0];
+  if (kernel.resident)
+    blocks = std::min(blocks, kernel.resident *
+                                  static_cast<uint32_t>(found.multiprocessors));
   return driver.call.cuLaunchKernel(
-      function, kernel.grid[0], kernel.grid[1], kernel.grid[2], kernel.block[0],
+      function, blocks, kernel.grid[1], kernel.grid[2], kernel.block[0],
       kernel.block[1], kernel.block[2], kernel.shared_bytes, stream, parameters,
       nullptr);
 }

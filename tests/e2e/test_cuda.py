@@ -260,6 +260,10 @@ class OnAGpu(unittest.TestCase):
         self.ok("cpu", *steps, "wide-cpu", name="wide")
         self.ok("cuda", *steps, "wide-cuda", name="wide", capability="9.0")
         self.expect_close(self.log("wide-cuda"), self.log("wide-cpu"), 1e-3)
+        # Blocks that live until all is done are as many as have room, and compute the same however many they are.
+        self.assertIn("tfm.persistent", kernels)
+        self.ok("cuda", *steps, "wide-large", name="wide", capability="9.0", multiprocessors=7)
+        self.assertEqual(self.log("wide-large"), self.log("wide-cuda"))
         # They are what is loaded and launched there, and nowhere else: without the kernels that they are forms of a GPU
         # of 9.0 runs, and none of 8.0.
         general = set(re.findall(r"@(kernel\d+)_sm_90a\(", kernels))

@@ -15,6 +15,7 @@
 //                            PTX
 //   TFM_EMULATED_MEMORY      bytes, 1 GiB without it
 //   TFM_EMULATED_CAPABILITY  the compute capability, 8.0 without it
+//   TFM_EMULATED_MULTIPROCESSORS  how many there are, 1 without it
 //   TFM_EMULATED_LAUNCHES    after so many launches the GPU is lost
 //   TFM_EMULATED_READS       a file that gets a line for each copy to the host:
 //                            how many bytes
@@ -95,10 +96,13 @@ struct Gpu {
       launchesLeft = std::strtoll(text, nullptr, 10);
     if (const char *text = std::getenv("TFM_EMULATED_CAPABILITY"))
       std::sscanf(text, "%d.%d", &major, &minor);
+    if (const char *text = std::getenv("TFM_EMULATED_MULTIPROCESSORS"))
+      multiprocessors = static_cast<unsigned>(std::atoi(text));
   }
 
   size_t memory = size_t{1} << 30, taken = 0;
   int major = 8, minor = 0;
+  unsigned multiprocessors = 1;
   std::optional<long long> launchesLeft;
   bool isLost = false;
 
@@ -286,9 +290,10 @@ Result cuDeviceTotalMem_v2(size_t *bytes, DeviceNumber) {
   return success;
 }
 Result cuDeviceGetAttribute(int *value, int attribute, DeviceNumber) {
-  *value = attribute == capabilityMajor   ? gpu().major
-           : attribute == capabilityMinor ? gpu().minor
-                                          : 1;
+  *value = attribute == capabilityMajor ? gpu().major
+           : attribute == capabilityMinor
+               ? gpu().minor
+               : static_cast<int>(gpu().multiprocessors);
   return success;
 }
 Result cuDevicePrimaryCtxRetain(Context *context, DeviceNumber) {
@@ -419,8 +424,12 @@ Result cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
   auto &kernel = *reinterpret_cast<const emulator::Kernel *>(function);
   if (&kernel == &peaks)
     return gpu().state();
-  // What the kernel was made for.
-  if (kernel.grid != std::array{gridX, gridY, gridZ} ||
+  // What the kernel was made for, with no more blocks than have room.
+  emulator::Kernel launched = kernel;
+  if (kernel.resident)
+    launched.grid[0] = std::min(
+        {gridX, kernel.grid[0], kernel.resident * gpu().multiprocessors});
+  if (launched.grid != std::array{gridX, gridY, gridZ} ||
       kernel.block != std::array{blockX, blockY, blockZ} ||
       kernel.dynamicShared != shared)
     return invalidValue;
@@ -430,7 +439,7 @@ Result cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
       arguments.numbers.push_back(*static_cast<uint64_t *>(parameters[i]));
     else
       arguments.tensors.push_back(*static_cast<TensorMap *>(parameters[i]));
-  auto launch = [&kernel, arguments] { gpu().launch(kernel, arguments); };
+  auto launch = [launched, arguments] { gpu().launch(launched, arguments); };
   if (gpu().captured)
     gpu().captured->launches.emplace_back(launch);
   else

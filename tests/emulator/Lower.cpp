@@ -72,6 +72,8 @@ private:
       llvm::copy(block.asArrayRef(), kernel.block.begin());
     if (auto grid = function->getAttrOfType<DenseI64ArrayAttr>("tfm.grid"))
       llvm::copy(grid.asArrayRef(), kernel.grid.begin());
+    if (auto blocks = function->getAttrOfType<IntegerAttr>("tfm.persistent"))
+      kernel.resident = blocks.getInt();
     if (auto bytes = function->getAttrOfType<IntegerAttr>("tfm.shared"))
       kernel.dynamicShared = bytes.getInt();
     function.walk([&](NVVM::WgmmaMmaAsyncOp) { kernel.readsAsync = true; });

@@ -64,6 +64,9 @@ struct Kernel {
   /// How many of them, the last ones, are `TensorMap`s.
   uint32_t tensors = 0;
   std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+  /// How many blocks a multiprocessor has room for, where any number of them
+  /// does the same; else 0.
+  uint32_t resident = 0;
   /// Bytes of shared memory that the kernel declares, and those that a launch
   /// adds, which lie behind them.
   uint32_t staticShared = 0, dynamicShared = 0;

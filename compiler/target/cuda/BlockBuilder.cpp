@@ -64,9 +64,12 @@ static func::FuncOp begin(OpBuilder &builder, ModuleOp module, StringRef name,
       blockAttribute,
       builder.getDenseI32ArrayAttr({static_cast<int32_t>(grid.threads), 1, 1}));
   func->setAttr(gridAttribute, builder.getDenseI64ArrayAttr(grid.blocks));
+  auto resident =
+      builder.getI32IntegerAttr(static_cast<int32_t>(grid.resident));
   if (grid.resident > 0)
-    func->setAttr(residentAttribute, builder.getI32IntegerAttr(
-                                         static_cast<int32_t>(grid.resident)));
+    func->setAttr(residentAttribute, resident);
+  if (grid.persistent)
+    func->setAttr(persistentAttribute, resident);
   Block *entry = func.addEntryBlock();
   builder.setInsertionPointToStart(entry);
   auto end = func::ReturnOp::create(builder, module.getLoc());
@@ -116,6 +119,10 @@ Value BlockBuilder::block(unsigned axis) {
   default:
     return special(NVVM::BlockIdZOp::create(k.b, k.loc, i32));
   }
+}
+
+Value BlockBuilder::launchedBlocks() {
+  return special(NVVM::GridDimXOp::create(k.b, k.loc, k.b.getI32Type()));
 }
 
 Value BlockBuilder::everyThread() {

@@ -32,6 +32,10 @@ inline constexpr llvm::StringLiteral gridAttribute = "tfm.grid",
                                      blockAttribute = "tfm.block",
                                      sharedAttribute = "tfm.shared",
                                      residentAttribute = "tfm.resident";
+/// Of a kernel whose blocks live until all is done, and do what the grid's
+/// blocks have to do in turns, however many they are: how many of them a
+/// multiprocessor has room for at once, more than which are not launched.
+inline constexpr llvm::StringLiteral persistentAttribute = "tfm.persistent";
 
 /// Of a kernel that has boxes copied: its `BoxedTensor`s.
 inline constexpr llvm::StringLiteral tensorsAttribute = "tfm.tensors";
@@ -54,6 +58,8 @@ struct Grid {
   int64_t threads = 256;
   /// Blocks that a multiprocessor is to have at once; 0: as many as may be.
   int64_t resident = 0;
+  /// Whether fewer blocks do the same, so that no more are launched.
+  bool persistent = false;
 };
 
 /// A tensor of bf16 in memory, of which boxes of some size are copied
@@ -101,6 +107,8 @@ public:
   /// This thread's number in its block, and its block's along an axis; i64.
   mlir::Value thread();
   mlir::Value block(unsigned axis = 0);
+  /// How many blocks have been launched along x; i64.
+  mlir::Value launchedBlocks();
   /// Of a warp: this thread's lane, and its warp's number in the block.
   mlir::Value lane() { return k.rem(thread(), k.i64(warpSize)); }
   mlir::Value warp() { return k.div(thread(), warpSize); }

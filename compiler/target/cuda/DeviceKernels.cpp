@@ -44,6 +44,8 @@ std::vector<DeviceKernel> cuda::kernelsOf(ModuleOp kernels) {
       kernel.formOf = name.str();
     if (auto bytes = function->getAttrOfType<IntegerAttr>(sharedAttribute))
       kernel.sharedBytes = static_cast<uint32_t>(bytes.getInt());
+    if (auto blocks = function->getAttrOfType<IntegerAttr>(persistentAttribute))
+      kernel.resident = static_cast<uint32_t>(blocks.getInt());
     auto grid = function->getAttrOfType<DenseI64ArrayAttr>(gridAttribute);
     auto block = function->getAttrOfType<DenseI32ArrayAttr>(
         NVVM::NVVMDialect::getReqntidAttrName());

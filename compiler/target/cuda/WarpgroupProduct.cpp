@@ -6,11 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // Products of bf16 on Hopper. A block lives as long as the kernel and computes
-// one tile after the other. Its last warpgroup multiplies nothing: one thread
-// of it has operands brought to shared memory, stage after stage, and goes on
-// with the next tile while the others bring out the last one. Each of these
-// warpgroups has 64 rows of the tile and all its columns, which `wgmma`
-// multiplies from shared memory.
+// one tile after the other, as many as there are blocks apart. Its last
+// warpgroup multiplies nothing: one thread of it has operands brought to shared
+// memory, stage after stage, and goes on with the next tile while the others
+// bring out the last one. Each of these warpgroups has 64 rows of the tile and
+// all its columns, which `wgmma` multiplies from shared memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,11 +31,13 @@ public:
       : product(product), tile(tile), gpu(gpu),
         tiles(tile.tilesOf(product.m, product.n) * product.shape().batches),
         resident(residentBlocks(tile, Units::Warpgroup, gpu)),
-        blocks(std::min(tiles, resident * gpu.multiprocessors)),
         block(module, name, product.launch,
               product.launch.getReads().size() +
                   product.launch.getWrites().size(),
-              {{blocks, 1, 1}, threadsOf(tile, Units::Warpgroup), resident}),
+              {{tiles, 1, 1},
+               threadsOf(tile, Units::Warpgroup),
+               resident,
+               /*persistent=*/true}),
         k(block.k),
         elements(k, product.launch, block.pointers, block.arguments),
         a(block, product.operandA(), argumentNumber(product.op.getA()),
@@ -84,7 +86,7 @@ private:
   ProductLaunch product;
   const ProductTile tile;
   const Gpu &gpu;
-  const int64_t tiles, resident, blocks;
+  const int64_t tiles, resident;
   BlockBuilder block;
   KernelBuilder &k;
   ElementEmitter elements;
@@ -148,7 +150,7 @@ Value WarpgroupProduct::stageOf(const Turn &turn) {
 void WarpgroupProduct::forEachTile(
     llvm::function_ref<Turn(const TilePlace &, Turn)> body) {
   SmallVector<Value> first = {k.i64(0), k.i64(0)};
-  k.loop(block.block(), k.i64(tiles), blocks, first,
+  k.loop(block.block(), k.i64(tiles), block.launchedBlocks(), first,
          [&](Value number, ValueRange before) -> SmallVector<Value> {
            Turn turn = body(placeOf(k, product, tile, gpu, number),
                             {before[0], before[1]});

@@ -241,17 +241,17 @@ Value KernelBuilder::shuffle(Value x, Value y, ArrayRef<int64_t> lanesOfBoth) {
   return vector::ShuffleOp::create(b, loc, x, y, lanesOfBoth);
 }
 
-static scf::ForOp makeLoop(KernelBuilder &k, Value from, Value to, int64_t step,
+static scf::ForOp makeLoop(KernelBuilder &k, Value from, Value to, Value step,
                            ValueRange init, KernelBuilder::LoopBody body) {
   return scf::ForOp::create(
-      k.b, k.loc, from, to, k.i64(step), init,
+      k.b, k.loc, from, to, step, init,
       [&](OpBuilder &, Location, Value i, ValueRange carried) {
         // The body builds with `b`; leave it where the loop wants it.
         scf::YieldOp::create(k.b, k.loc, body(i, carried));
       });
 }
 
-SmallVector<Value> KernelBuilder::loop(Value from, Value to, int64_t step,
+SmallVector<Value> KernelBuilder::loop(Value from, Value to, Value step,
                                        ValueRange init, LoopBody body) {
   return SmallVector<Value>(
       makeLoop(*this, from, to, step, init, body).getResults());
@@ -266,7 +266,7 @@ void KernelBuilder::loop(Value from, Value to, int64_t step,
 void KernelBuilder::rolledLoop(Value from, Value to, int64_t step,
                                llvm::function_ref<void(Value)> body) {
   scf::ForOp loop =
-      makeLoop(*this, from, to, step, {}, [&](Value i, ValueRange) {
+      makeLoop(*this, from, to, i64(step), {}, [&](Value i, ValueRange) {
         body(i);
         return SmallVector<Value>();
       });

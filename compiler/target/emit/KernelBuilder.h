@@ -132,8 +132,13 @@ public:
       mlir::Value, mlir::ValueRange)>;
   /// `for (i = from; i < to; i += step)` with loop-carried values.
   llvm::SmallVector<mlir::Value> loop(mlir::Value from, mlir::Value to,
-                                      int64_t step, mlir::ValueRange init,
+                                      mlir::Value step, mlir::ValueRange init,
                                       LoopBody body);
+  llvm::SmallVector<mlir::Value> loop(mlir::Value from, mlir::Value to,
+                                      int64_t step, mlir::ValueRange init,
+                                      LoopBody body) {
+    return loop(from, to, i64(step), init, body);
+  }
   void loop(mlir::Value from, mlir::Value to, int64_t step,
             llvm::function_ref<void(mlir::Value)> body);
   /// A loop that stays one: no later stage unrolls it.

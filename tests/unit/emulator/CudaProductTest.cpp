@@ -120,7 +120,10 @@ public:
     machine.addBuffer("b", bytesB.data(), bytesB.size());
     machine.addBuffer("r", r.data(), r.size() * 4);
     machine.addBuffer("c", c.data(), c.size() * 4);
-    auto fault = machine.launch(program->kernels().front(), addresses.data());
+    emulator::Kernel kernel = program->kernels().front();
+    if (kernel.resident)
+      kernel.grid[0] = std::min(kernel.grid[0], blocks);
+    auto fault = machine.launch(kernel, addresses.data());
     machine.removeBuffer(bytesA.data());
     machine.removeBuffer(bytesB.data());
     machine.removeBuffer(r.data());
@@ -130,6 +133,8 @@ public:
   }
 
   Machine machine;
+  /// How many of a kernel whose blocks live until all is done are launched.
+  uint32_t blocks = 1;
 
 private:
   static std::string text(const Case &of) {
@@ -216,17 +221,11 @@ Emulation::Emit tiled(Units units, ProductTile tile) {
   };
 }
 
-/// On a GPU so small that a block has several tiles.
 Emulation::Emit inWarpgroups(ProductTile tile) {
   return [=](ModuleOp module, ProductLaunch product) {
-    static const Gpu small = [] {
-      Gpu gpu = h100;
-      gpu.multiprocessors = 1;
-      return gpu;
-    }();
     ASSERT_TRUE(canMultiplyInWarpgroups(product));
     emitWarpgroupProduct(module, "product", product,
-                         fitted(tile, product.terms), small);
+                         fitted(tile, product.terms), h100);
   };
 }
 
@@ -316,6 +315,22 @@ TEST_P(CudaWarpgroupProducts, AreRightForBatches) {
               inWarpgroups(tile));
   expectRight({8, tile.columns, 24, true, false, "bf16", "bf16", /*batch=*/2},
               inWarpgroups(tile));
+}
+
+// However many blocks there are: one that has all tiles, some that have another
+// number each, and as many as tiles.
+TEST_P(CudaWarpgroupProducts, AreRightWithAnyNumberOfBlocks) {
+  const ProductTile &tile = GetParam();
+  Emulation emulation({tile.rows - 8, 2 * tile.columns + 8, 3 * tile.depth,
+                       false, true, "bf16", "bf16", /*batch=*/2},
+                      inWarpgroups(tile));
+  for (uint32_t blocks : {1, 4, 6}) {
+    emulation.blocks = blocks;
+    bool right = false;
+    auto fault = emulation.run(right);
+    EXPECT_FALSE(fault) << fault->text;
+    EXPECT_TRUE(right) << blocks << " blocks";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiles, CudaWarpgroupProducts,
@@ -494,13 +509,14 @@ TEST(CudaProductFaults, OperandsOfMmaSwapped) {
 }
 
 // The same of products of warpgroups: two tiles of six steps each, in four
-// stages.
+// stages, of a block each.
 
 std::optional<Fault> plantedInWarpgroups(const Emulation::Change &change,
                                          bool &right) {
   ProductTile tile{64, 128, 64, 4, 16, 128};
   Emulation emulation({128, 128, 384, false, false}, inWarpgroups(tile),
                       change);
+  emulation.blocks = 2;
   return emulation.run(right);
 }
 

@@ -101,6 +101,7 @@ public:
                          {1, 1, 1},
                          {32, 1, 1},
                          /*shared_bytes=*/0,
+                         /*resident=*/0,
                          /*argument_count=*/1,
                          /*tensor_count=*/0,
                          /*tensors=*/nullptr,
@@ -139,6 +140,8 @@ public:
       tfm_kernel form = kernels[i];
       form.name = (formNames[i] = names[i] + "form").c_str();
       form.form = -1;
+      form.grid[0] = 100;
+      form.resident = 2;
       form.tensor_count = 1;
       form.tensors = &tensor;
       kernels.push_back(form);
@@ -234,10 +237,12 @@ TEST(CudaDevice, NotesWhenLaunchesAreOver) {
 TEST(CudaDevice, LaunchesFormsOfKernelsWhereTheyRun) {
   ToyModel toy = toyOfOutcome();
   std::string said;
-  auto run = [&](int major, const char *refused) {
+  unsigned blocks = 0;
+  auto run = [&](int major, const char *refused, int multiprocessors = 132) {
     GpuModel gpu(toy.descriptor());
     gpu.addForms();
     fakeCuda().capabilityMajor = major;
+    fakeCuda().multiprocessors = multiprocessors;
     fakeCuda().refused = refused;
     haveRun.clear();
     tfm_model model = modelFor(gpu.model, "cuda");
@@ -250,6 +255,7 @@ TEST(CudaDevice, LaunchesFormsOfKernelsWhereTheyRun) {
     EXPECT_EQ(haveRun.size(), 1u);
     bool isForm = haveRun.begin()->ends_with("form");
     EXPECT_EQ(fakeCuda().tensorOfLaunch != 0, isForm);
+    blocks = fakeCuda().blocksOfLaunch;
     return isForm;
   };
   EXPECT_TRUE(run(9, ""));
@@ -262,6 +268,13 @@ TEST(CudaDevice, LaunchesFormsOfKernelsWhereTheyRun) {
   EXPECT_EQ(said, "");
   EXPECT_FALSE(run(10, ""));
   EXPECT_EQ(said, "");
+  // Forms' blocks live until all is done: no more than have room.
+  EXPECT_TRUE(run(9, "", 78));
+  EXPECT_EQ(blocks, 100u);
+  EXPECT_TRUE(run(9, "", 16));
+  EXPECT_EQ(blocks, 32u);
+  EXPECT_FALSE(run(8, "", 16));
+  EXPECT_EQ(blocks, 1u);
 }
 
 // A GPU is taken where the build has code for it and the machine one that runs

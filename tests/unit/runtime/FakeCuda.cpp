@@ -85,7 +85,7 @@ int cuDeviceTotalMem_v2(size_t *bytes, int) {
 int cuDeviceGetAttribute(int *value, int attribute, int) {
   *value = attribute == 75   ? driver().fake.capabilityMajor
            : attribute == 76 ? driver().fake.capabilityMinor
-                             : 1;
+                             : driver().fake.multiprocessors;
   return success;
 }
 int cuDevicePrimaryCtxRetain(void **context, int) {
@@ -210,10 +210,11 @@ int cuTensorMapEncodeTiled(void *map, int, unsigned, void *first,
   std::memcpy(map, &first, sizeof(first));
   return success;
 }
-int cuLaunchKernel(void *function, unsigned, unsigned, unsigned, unsigned,
-                   unsigned, unsigned, unsigned, void *, void **parameters,
-                   void **) {
+int cuLaunchKernel(void *function, unsigned blocks, unsigned, unsigned,
+                   unsigned, unsigned, unsigned, unsigned, void *,
+                   void **parameters, void **) {
   ++driver().fake.launches;
+  driver().fake.blocksOfLaunch = blocks;
   // As every kernel of a model: here one number of 8 bytes.
   unsigned long long first = 0;
   std::memcpy(&first, parameters[0], sizeof(first));

@@ -21,7 +21,7 @@ namespace tfm::test {
 /// What the fake is like, and what it has seen.
 struct FakeCuda {
   int gpus = 1;
-  int capabilityMajor = 8, capabilityMinor = 0;
+  int capabilityMajor = 8, capabilityMinor = 0, multiprocessors = 1;
   size_t memory = size_t{1} << 30, left = memory;
   /// What it says of a module, which it then refuses; null: it takes all.
   const char *refusal = nullptr;
@@ -35,6 +35,8 @@ struct FakeCuda {
   /// that this launch got behind its number.
   int tensors = 0;
   unsigned long long tensorOfLaunch = 0;
+  /// Along the first axis of its grid.
+  unsigned blocksOfLaunch = 0;
 
   int launches = 0, graphs = 0, graphLaunches = 0, liveAllocations = 0,
       liveContexts = 0;
