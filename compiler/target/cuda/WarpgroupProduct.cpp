@@ -80,6 +80,7 @@ private:
   void multiply();
   /// This warp does not read the stage before that of `turn` any more.
   void leaveBefore(const Turn &turn);
+  int64_t rowsTogether();
   void store(ValueRange sums, const TilePlace &place);
   void storeBand(int64_t band, ValueRange sums);
 
@@ -226,14 +227,25 @@ void WarpgroupProduct::multiply() {
   });
 }
 
+/// Rows of a band that are loaded for before any is stored: the loads of what
+/// may lie where one stores wait for that, and then for memory.
+int64_t WarpgroupProduct::rowsTogether() {
+  bool isLight = llvm::none_of(*product.op->getBlock(), [](Operation &op) {
+    return isa<DropoutOp>(op) || (op.hasTrait<OpTrait::Elementwise>() &&
+                                  !isa<AddOp, SubOp, MulOp, CastOp>(op));
+  });
+  if (isLight)
+    return 8;
+  // Functions take registers, of which some instructions leave few.
+  return instructionColumns(tile, gpu) < tile.columns ? 1 : 4;
+}
+
 /// Sums go to shared memory and from there to C, so that lanes store what lies
 /// together; no warp waits for another one.
 void WarpgroupProduct::store(ValueRange sums, const TilePlace &place) {
   int64_t bandsOfWarp = tile.columns / bandColumns;
   Value mine = k.at(bands, k.mul(block.warp(), bandRows * bandStride));
   Value firstRow = k.add(place.row0, k.mul(block.warp(), warpRows));
-  // Where a thread has few registers beside its sums it is one at a time.
-  const int64_t together = instructionColumns(tile, gpu) < tile.columns ? 1 : 4;
   Value allExist;
   if (product.m % tile.rows)
     allExist = k.less(k.add(firstRow, bandRows - 1), k.i64(product.m));
@@ -245,7 +257,7 @@ void WarpgroupProduct::store(ValueRange sums, const TilePlace &place) {
         k.add(place.column0, k.add(k.mul(band, bandColumns), block.lane()));
     auto storeRows = [&] {
       product.finishRows(
-          elements, k, place.number, column, bandRows, together, allExist,
+          elements, k, place.number, column, bandRows, rowsTogether(), allExist,
           [&](Value row) -> std::pair<Value, Value> {
             Value at = k.add(k.mul(row, bandStride), block.lane());
             return {k.add(firstRow, row), k.loadScalar(k.at(mine, at))};

@@ -333,6 +333,29 @@ TEST_P(CudaWarpgroupProducts, AreRightWithAnyNumberOfBlocks) {
   }
 }
 
+// A load waits for the stores before it, where what it reads may lie there:
+// rows are loaded for together.
+TEST_P(CudaWarpgroupProducts, LoadBeforeTheyStore) {
+  const ProductTile &tile = GetParam();
+  int64_t most = 0;
+  Emulation({tile.rows, tile.columns, tile.depth, false, false},
+            inWarpgroups(tile), [&](LLVM::LLVMFuncOp kernel) {
+              for (Block &block : kernel.getBody()) {
+                int64_t loads = 0;
+                for (Operation &op : block) {
+                  auto load = dyn_cast<LLVM::LoadOp>(op);
+                  loads +=
+                      load && load.getAddr().getType().getAddressSpace() == 0;
+                  auto store = dyn_cast<LLVM::StoreOp>(op);
+                  if (store && store.getAddr().getType().getAddressSpace() == 0)
+                    break;
+                }
+                most = std::max(most, loads);
+              }
+            });
+  EXPECT_EQ(most, 8);
+}
+
 INSTANTIATE_TEST_SUITE_P(Tiles, CudaWarpgroupProducts,
                          testing::ValuesIn(productTiles(Units::Warpgroup)),
                          [](const auto &info) {
