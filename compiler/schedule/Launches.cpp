@@ -79,6 +79,40 @@ int64_t tfm::alignmentOf(Value view) {
   return static_cast<int64_t>(steps & -steps);
 }
 
+/// Whether two views may have a byte in common. Where the same loops advance
+/// both by the same steps they lie in every turn as they do in the first one;
+/// else either may be anywhere in its buffer.
+static bool mayOverlap(ViewOp a, ViewOp b) {
+  bool together = a.getLayers() == b.getLayers() &&
+                  a.getSteps() == b.getSteps() && !a.getRow() && !b.getRow();
+  auto bytesOf =
+      [&](ViewOp view) -> std::optional<std::pair<int64_t, int64_t>> {
+    auto buffer = view.getBuffer().getDefiningOp<BufferOp>();
+    if (!buffer || !buffer.getOffset())
+      return std::nullopt;
+    auto begin = static_cast<int64_t>(*buffer.getOffset());
+    if (!together)
+      return std::pair(begin, begin + buffer.getBytes());
+    begin += static_cast<int64_t>(view.getOffset());
+    return std::pair(begin, begin + viewOf(view.getType()).spanBytes());
+  };
+  auto ofA = bytesOf(a), ofB = bytesOf(b);
+  return !ofA || !ofB || (ofA->first < ofB->second && ofB->first < ofA->second);
+}
+
+bool tfm::isOnlyRead(Operation *step, unsigned operand) {
+  SmallVector<Value> writes;
+  if (auto launch = dyn_cast<LaunchOp>(step))
+    writes = launch.getWrites();
+  else
+    writes = {step->getOperands().back()};
+  auto read = step->getOperand(operand).getDefiningOp<ViewOp>();
+  return read && llvm::none_of(writes, [&](Value to) {
+           auto written = to.getDefiningOp<ViewOp>();
+           return !written || mayOverlap(read, written);
+         });
+}
+
 BlockArgument tfm::writtenArgumentOf(Value value) {
   if (value)
     for (Operation *user : value.getUsers())

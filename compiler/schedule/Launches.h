@@ -46,6 +46,9 @@ mlir::BlockArgument writtenArgumentOf(mlir::Value value);
 /// The largest power of two, up to `bufferAlignment`, of which every byte that
 /// a view (`sched.view`) begins at is a multiple.
 int64_t alignmentOf(mlir::Value view);
+/// Whether nothing that a step writes lies over what it reads as that operand,
+/// which stays what it is until the step is over.
+bool isOnlyRead(mlir::Operation *step, unsigned operand);
 /// The ops that a launch computes and that are not free or are written.
 llvm::SmallVector<mlir::Operation *> computedOps(sched::LaunchOp launch);
 

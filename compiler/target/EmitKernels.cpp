@@ -42,20 +42,26 @@ std::optional<uint64_t> rowStepOf(Value operand) {
 }
 
 /// Whether two steps do the same to other bytes, which begin at multiples of
-/// `alignment` for both or for neither.
-bool sameKernel(Operation *a, Operation *b, int64_t alignment) {
+/// what the target's operands do for both or for neither, and are only read by
+/// both or by neither where it counts on that.
+bool sameKernel(Operation *a, Operation *b, const KernelTarget &target) {
   if (a->getName() != b->getName() ||
       a->getAttrDictionary() != b->getAttrDictionary() ||
       !llvm::equal(a->getOperandTypes(), b->getOperandTypes()) ||
       !llvm::equal(llvm::map_range(a->getOperands(), rowStepOf),
                    llvm::map_range(b->getOperands(), rowStepOf)))
     return false;
+  const int64_t alignment = target.operandAlignment();
   auto begins = [&](Value view) {
     return alignment == 1 ? 1 : std::min(alignment, alignmentOf(view));
   };
   for (auto [ofA, ofB] : llvm::zip_equal(a->getOperands(), b->getOperands()))
     if (begins(ofA) != begins(ofB))
       return false;
+  if (target.countsOnReads())
+    for (unsigned i = 0; i != a->getNumOperands(); ++i)
+      if (isOnlyRead(a, i) != isOnlyRead(b, i))
+        return false;
   auto launch = dyn_cast<LaunchOp>(a);
   return !launch || OperationEquivalence::isRegionEquivalentTo(
                         &launch.getBody(), &cast<LaunchOp>(b).getBody(),
@@ -89,8 +95,7 @@ struct EmitKernelsPass : tfm::impl::EmitKernelsPassBase<EmitKernelsPass> {
       size_t hash = hashOf(step);
       auto [begin, end] = first.equal_range(hash);
       for (auto candidate = begin; candidate != end; ++candidate)
-        if (sameKernel(candidate->second.first, step,
-                       known->operandAlignment()))
+        if (sameKernel(candidate->second.first, step, *known))
           return candidate->second.second;
       auto name = StringAttr::get(&getContext(),
                                   "kernel" + std::to_string(first.size()));

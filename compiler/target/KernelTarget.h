@@ -184,6 +184,10 @@ public:
   /// follow each other.
   virtual bool readsWeightsByOutputs() const { return false; }
 
+  /// Whether a kernel counts on what steps only read (`isOnlyRead`), so that
+  /// one is not that of a step which writes there.
+  virtual bool countsOnReads() const { return false; }
+
   /// From one row of `elements` to the next, of what products read and kernels
   /// compute: more elements than that where products bring rows faster that
   /// have gaps between them.

@@ -66,8 +66,12 @@ private:
     Kernel kernel;
     kernel.name = function.getSymName();
     kernel.arguments = function.getNumArguments();
-    for (unsigned i = 0; i != function.getNumArguments(); ++i)
+    for (unsigned i = 0; i != function.getNumArguments(); ++i) {
       kernel.tensors += function.getArgAttr(i, "llvm.byval") ? 1 : 0;
+      if (function.getArgAttr(i, "llvm.noalias") ||
+          function.getArgAttr(i, "llvm.readonly"))
+        kernel.onlyRead.push_back(i);
+    }
     if (auto block = function->getAttrOfType<DenseI32ArrayAttr>("nvvm.reqntid"))
       llvm::copy(block.asArrayRef(), kernel.block.begin());
     if (auto grid = function->getAttrOfType<DenseI64ArrayAttr>("tfm.grid"))

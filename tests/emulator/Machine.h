@@ -67,6 +67,9 @@ struct Kernel {
   /// How many blocks a multiprocessor has room for, where any number of them
   /// does the same; else 0.
   uint32_t resident = 0;
+  /// The arguments of which it counts on that nothing is written behind them
+  /// while it runs.
+  std::vector<uint32_t> onlyRead;
   /// Bytes of shared memory that the kernel declares, and those that a launch
   /// adds, which lie behind them.
   uint32_t staticShared = 0, dynamicShared = 0;

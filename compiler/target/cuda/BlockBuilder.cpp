@@ -7,6 +7,7 @@
 
 #include "compiler/target/cuda/BlockBuilder.h"
 
+#include "compiler/schedule/Launches.h"
 #include "compiler/schedule/View.h"
 #include "compiler/target/emit/GroupedTerms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -86,10 +87,20 @@ BlockBuilder::BlockBuilder(ModuleOp module, StringRef name, Operation *step,
       module(module), grid(grid) {
   // Whoever finds a fault in it tells the line of the model.
   k.loc = step->getLoc();
-  for (unsigned i = 0; i != buffers; ++i)
+  auto promise = [&](unsigned argument) {
+    for (StringRef name : {LLVM::LLVMDialect::getNoAliasAttrName(),
+                           LLVM::LLVMDialect::getReadonlyAttrName()})
+      func.setArgAttr(argument, name, builder.getUnitAttr());
+  };
+  for (unsigned i = 0; i != buffers; ++i) {
     pointers.push_back(func.getArgument(i));
+    if (isOnlyRead(step, i))
+      promise(i);
+  }
+  promise(buffers); // rng
   unsigned next = buffers + 2;
   for (auto [number, view] : rowOperands(step)) {
+    promise(next);
     Value row = k.loadInteger(func.getArgument(next++));
     pointers[number] = k.at(
         pointers[number], k.mul(row, static_cast<int64_t>(*view.getRowStep())),

@@ -86,7 +86,8 @@ llvm::SmallVector<Operand> rowOperands(mlir::Operation *step);
 /// A kernel in the making, as each of its threads computes it: a `func.func`
 /// whose arguments are pointers to what its step reads and writes, then `rng`,
 /// the layer, and for each of `rowOperands` a pointer to its row's number
-/// (docs/gpu.md).
+/// (docs/gpu.md). LLVM is told of those that nothing is written behind while
+/// the kernel runs, so that loads need not wait for stores.
 class BlockBuilder {
 public:
   /// Begins the kernel of `step`, with `buffers` pointers, at the end of

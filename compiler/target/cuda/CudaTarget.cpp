@@ -146,6 +146,8 @@ public:
         .str();
   }
 
+  bool countsOnReads() const override { return true; }
+
   /// Of what one instruction moves.
   int64_t operandAlignment() const override { return 16; }
 

@@ -103,7 +103,7 @@ private:
       Value column = k.rem(point, k.i64(domain.cols));
       elements.beginRow(k.div(point, domain.cols));
       elements.beginColumns(column, Value(), ElementEmitter::kAnyColumn);
-      storeFull([](Operation *) { return true; });
+      storeFull();
       storeScalars(Value());
     };
     int64_t points = domain.rows * domain.cols;
@@ -113,15 +113,23 @@ private:
       k.ifThen(k.less(point, k.i64(points)), compute);
   }
 
-  /// Stores what is written at the current point, of the ops that are `now`
-  /// computed. All loads come before the stores: a write may lie over a read.
-  void storeFull(llvm::function_ref<bool(Operation *)> now) {
-    SmallVector<std::pair<unsigned, Value>> stores;
+  using Stores = SmallVector<std::pair<unsigned, Value>>;
+
+  /// What is written at the current point, of the ops that are `now` computed.
+  /// All loads come before the stores: a write may lie over a read.
+  Stores computeFull(llvm::function_ref<bool(Operation *)> now) {
+    Stores stores;
     for (Operation *op : plan.ops)
       if (now(op) && plan.writesFull(op))
         stores.push_back({plan.numberOf(op), elements.full(op->getResult(0))});
+    return stores;
+  }
+  void store(const Stores &stores) {
     for (auto &[index, value] : stores)
       elements.store(index, value);
+  }
+  void storeFull() {
+    store(computeFull([](Operation *) { return true; }));
   }
 
   bool writesScalars() const {
@@ -202,7 +210,7 @@ private:
       SmallVector<Value> next;
       for (auto [op, sum] : llvm::zip_equal(plan.columnReductions, before))
         next.push_back(combine(k, op, sum, elements.full(op->getOperand(0))));
-      storeFull([](Operation *) { return true; });
+      storeFull();
       storeScalars(mask);
       return next;
     });
@@ -301,9 +309,11 @@ private:
 
   using Values = SmallVector<Value>;
 
-  /// What one pass does at one column; returns the sums with it.
+  /// What one pass does at one column, but for the stores; returns the sums
+  /// with it.
   Values emitColumn(int pass, ArrayRef<Operation *> reductions,
-                    ValueRange before, Value column, Value mask, int64_t turn) {
+                    ValueRange before, Value column, Value mask, int64_t turn,
+                    Stores &stores) {
     Values totals;
     for (auto [op, sum] : llvm::zip_equal(reductions, before))
       totals.push_back(combine(
@@ -320,7 +330,8 @@ private:
         addToSum(op, column, x, mask);
       }
     }
-    storeFull([&](Operation *op) { return plan.passes[op] == pass; });
+    stores =
+        computeFull([&](Operation *op) { return plan.passes[op] == pass; });
     return totals;
   }
 
@@ -339,8 +350,10 @@ private:
         k.b.setInsertionPointToStart(loop.getBody());
         Value column = k.add(loop.getInductionVar(), own);
         elements.beginColumns(column, Value(), /*chunk=*/-1, loop);
+        Stores stores;
         Values next = emitColumn(pass, reductions, loop.getRegionIterArgs(),
-                                 column, Value(), 0);
+                                 column, Value(), 0, stores);
+        store(stores);
         elements.endColumns();
         if (totals.empty())
           k.b.setInsertionPointToEnd(loop.getBody());
@@ -349,10 +362,21 @@ private:
       }
       totals.assign(loop.getResults().begin(), loop.getResults().end());
     }
+    // A load waits for every store before it that it is not known to lie apart
+    // from: the row is loaded for before any of it is stored.
+    const int64_t first = turn;
+    SmallVector<Stores> ofTurns(plan.turns() - first);
     for (; turn < plan.turns(); ++turn) {
       auto [column, mask] = columnOf(turn);
       elements.beginColumns(column, mask, turn);
-      totals = emitColumn(pass, reductions, totals, column, mask, turn);
+      totals = emitColumn(pass, reductions, totals, column, mask, turn,
+                          ofTurns[turn - first]);
+    }
+    for (auto [i, stores] : llvm::enumerate(ofTurns)) {
+      auto number = first + static_cast<int64_t>(i);
+      auto [column, mask] = columnOf(number);
+      elements.beginColumns(column, mask, number);
+      store(stores);
     }
     for (auto [op, total] : llvm::zip_equal(reductions, totals)) {
       auto step = [&, op = op](Value a, Value b) {

@@ -40,12 +40,41 @@ sched.program @p {
     sched.write %t, %to : tensor<1x1000xf32> to memref<1x1000xf32, strided<[1000, 1]>>
   }
   sched.fill 0.0 : f32, %b : memref<9x1000xf32, strided<[1000, 1]>>
+  sched.launch row 9 by 1000 reads(%a, %b : memref<9x1000xf32, strided<[1000, 1]>>, memref<9x1000xf32, strided<[1000, 1]>>)
+      writes(%b : memref<9x1000xf32, strided<[1000, 1]>>) [point, point, point] {
+  ^bb0(%one: memref<9x1000xf32, strided<[1000, 1]>>, %other: memref<9x1000xf32, strided<[1000, 1]>>, %to: memref<9x1000xf32, strided<[1000, 1]>>):
+    %s = sched.read %one : memref<9x1000xf32, strided<[1000, 1]>> to tensor<9x1000xf32>
+    %t = sched.read %other : memref<9x1000xf32, strided<[1000, 1]>> to tensor<9x1000xf32>
+    %u = tfm.add %s, %t : tensor<9x1000xf32>
+    sched.write %u, %to : tensor<9x1000xf32> to memref<9x1000xf32, strided<[1000, 1]>>
+  }
+  // What `neg` does above, in its place: a kernel of its own.
+  sched.launch row 9 by 1000 reads(%a : memref<9x1000xf32, strided<[1000, 1]>>)
+      writes(%a : memref<9x1000xf32, strided<[1000, 1]>>) [point, point] {
+  ^bb0(%from: memref<9x1000xf32, strided<[1000, 1]>>, %to: memref<9x1000xf32, strided<[1000, 1]>>):
+    %s = sched.read %from : memref<9x1000xf32, strided<[1000, 1]>> to tensor<9x1000xf32>
+    %t = tfm.neg %s : tensor<9x1000xf32>
+    sched.write %t, %to : tensor<9x1000xf32> to memref<9x1000xf32, strided<[1000, 1]>>
+  }
+  // A row of a warp, which it keeps.
+  %g = sched.view %x at 0 : memref<36000xi8> to memref<9x1xf32, strided<[1, 1]>>
+  %f = sched.view %y at 0 : memref<36000xi8> to memref<9x400xf32, strided<[1000, 1]>>
+  sched.launch row 9 by 400 reads(%f : memref<9x400xf32, strided<[1000, 1]>>)
+      writes(%f, %g : memref<9x400xf32, strided<[1000, 1]>>, memref<9x1xf32, strided<[1, 1]>>) [point, point, row] {
+  ^bb0(%from: memref<9x400xf32, strided<[1000, 1]>>, %to: memref<9x400xf32, strided<[1000, 1]>>, %sum: memref<9x1xf32, strided<[1, 1]>>):
+    %s = sched.read %from : memref<9x400xf32, strided<[1000, 1]>> to tensor<9x400xf32>
+    %t = tfm.reduce_sum %s axis 1 : tensor<9x400xf32>
+    %u = tfm.neg %s : tensor<9x400xf32>
+    sched.write %u, %to : tensor<9x400xf32> to memref<9x400xf32, strided<[1000, 1]>>
+    sched.write %t, %sum : tensor<9x1xf32> to memref<9x1xf32, strided<[1, 1]>>
+  }
 }
 
 // A point a thread: 9,000 of them are 36 blocks of 256, the last of which has
 // threads without one.
 // CHECK-LABEL: func.func @kernel0(
-// CHECK-SAME: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: memref<4xi32>, %{{.*}}: index)
+// LLVM may count on what is read: nothing is written there meanwhile.
+// CHECK-SAME: !llvm.ptr {llvm.noalias, llvm.readonly}, %{{[^:]*}}: !llvm.ptr, %{{.*}}: memref<4xi32> {llvm.noalias, llvm.readonly}, %{{.*}}: index)
 // CHECK-SAME: tfm.block = array<i32: 256, 1, 1>, tfm.grid = array<i64: 36, 1, 1>
 // CHECK: scf.if
 // CHECK-NOT: scf.for
@@ -78,7 +107,21 @@ sched.program @p {
 // CHECK-LABEL: func.func @kernel4(
 // CHECK-SAME: tfm.grid = array<i64: 36, 1, 1>
 
+// But what one writes it reads in its place, which nobody may count on.
+// CHECK-LABEL: func.func @kernel5(
+// CHECK-SAME: !llvm.ptr {llvm.noalias, llvm.readonly}, %{{[^:]*}}: !llvm.ptr, %{{[^:]*}}: !llvm.ptr, %{{[^:]*}}: memref
+
+// CHECK-LABEL: func.func @kernel6(
+// CHECK-SAME: !llvm.ptr, %{{[^:]*}}: !llvm.ptr, %{{[^:]*}}: memref
+
+// Of a row that is kept all is read before any of it is written.
+// CHECK-LABEL: func.func @kernel7(
+// CHECK-COUNT-13: llvm.load {{.*}} -> f32
+// CHECK-NOT: llvm.load
+// CHECK-COUNT-13: llvm.store
+// CHECK: nvvm.shfl.sync
+
 // Every argument has 8 bytes, and nvvm's ops stay.
-// LLVM: llvm.func @kernel0(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: i64)
+// LLVM: llvm.func @kernel0(%{{.*}}: !llvm.ptr {llvm.noalias, llvm.readonly}, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr {llvm.noalias, llvm.readonly}, %{{.*}}: i64)
 // LLVM-SAME: nvvm.kernel, nvvm.reqntid = array<i32: 256, 1, 1>, tfm.grid = array<i64: 36, 1, 1>
 // LLVM: nvvm.read.ptx.sreg.ctaid.x

@@ -61,7 +61,8 @@ EmulatedGpu::launch(mlir::Operation *step, const emulator::Kernel &kernel,
   } else {
     writes = {llvm::cast<sched::FillOp>(step).getTo()};
   }
-  std::vector<Range> all, written;
+  std::vector<Range> operands, written;
+  std::vector<Range> rows;
   // Behind all buffers, the random state and the layer are the rows.
   const uint64_t *next = arguments,
                  *row = arguments + reads.size() + writes.size() + 2;
@@ -70,21 +71,31 @@ EmulatedGpu::launch(mlir::Operation *step, const emulator::Kernel &kernel,
     uint64_t begin = *next++;
     if (auto view = value.getDefiningOp<sched::ViewOp>(); view.getRow()) {
       begin += *reinterpret_cast<const uint32_t *>(*row) * *view.getRowStep();
-      all.push_back({*row, *row + sizeof(uint32_t)});
+      rows.push_back({*row, *row + sizeof(uint32_t)});
       ++row;
     }
-    all.push_back(
+    operands.push_back(
         {begin, begin + static_cast<uint64_t>(viewOf(type).spanBytes())});
     if (isWritten)
-      written.push_back(all.back());
+      written.push_back(operands.back());
   };
   for (mlir::Value value : reads)
     add(value, false);
   for (mlir::Value value : writes)
     add(value, true);
-  // The random state, four numbers, where there is one.
-  if (*next)
-    all.push_back({*next, *next + 16});
+  // The random state, four numbers, where there is one; the layer has no place.
+  operands.push_back(*next ? Range{*next, *next + 16} : Range{0, 0});
+  operands.push_back({0, 0});
+  llvm::append_range(operands, rows);
+  for (uint32_t number : kernel.onlyRead)
+    for (const Range &range : written)
+      if (operands[number].begin < range.end &&
+          range.begin < operands[number].end)
+        return emulator::Fault{emulator::Fault::Kind::Misuse,
+                               kernel.name + " writes behind argument " +
+                                   std::to_string(number) +
+                                   ", which it says it only reads"};
+  std::vector<Range> all = operands;
   auto first = reinterpret_cast<uint64_t>(arena.data());
   all = merged(std::move(all));
   for (const Range &range : all)

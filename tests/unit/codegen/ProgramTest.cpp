@@ -6,12 +6,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "tests/unit/codegen/CompiledModel.h"
+#include "tests/unit/codegen/EmulatedGpu.h"
 #include "tests/unit/oracle/Gradients.h"
 
 #include "compiler/driver/Compile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "runtime/device/variant.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "gtest/gtest-spi.h"
 #include "gtest/gtest.h"
 
 #include <set>
@@ -240,6 +243,39 @@ TEST(Program, LaunchesOfAGpuSayWhereTensorCoresMultiply) {
   EXPECT_EQ(found,
             (std::multiset<std::string>{TFM_PRODUCTS_BF16_MMA, TFM_PRODUCTS_F32,
                                         TFM_PRODUCTS_F32}));
+}
+
+// Of a GPU: a kernel that counts on it that nothing is written where it writes
+// is found, whatever it computes.
+TEST(Program, AKernelThatWritesWhatItOnlyReadsIsFound) {
+  if (!testsGpu())
+    GTEST_SKIP() << "of GPUs";
+  oracle::TestModule module(R"(
+    func.func @f(%x: tensor<64xf32>) -> tensor<64xf32> {
+      %y = tfm.exp %x : tensor<64xf32>
+      return %y : tensor<64xf32>
+    })");
+  ASSERT_TRUE(mlir::succeeded(prepare(*module.module, testedTarget())));
+  CompiledModel compiled(*module.module);
+  constexpr unsigned written = 1;
+  compiled.schedule->walk([&](mlir::LLVM::LLVMFuncOp kernel) {
+    auto readonly = mlir::LLVM::LLVMDialect::getReadonlyAttrName();
+    EXPECT_TRUE(kernel.getArgAttr(0, readonly));
+    EXPECT_FALSE(kernel.getArgAttr(written, readonly));
+    kernel.setArgAttr(written, readonly,
+                      mlir::UnitAttr::get(kernel.getContext()));
+  });
+  EmulatedGpu gpu(*compiled.schedule, *compiled.variant,
+                  {compiled.bytesAt(0), compiled.variant->arena_bytes});
+  testing::TestPartResultArray failures;
+  {
+    testing::ScopedFakeTestPartResultReporter instead(&failures);
+    gpu.run(compiled.variant->functions[0], /*order=*/1);
+  }
+  ASSERT_EQ(failures.size(), 1);
+  EXPECT_NE(std::string(failures.GetTestPartResult(0).message())
+                .find("writes behind argument 1, which it says it only reads"),
+            std::string::npos);
 }
 
 // Rows longer than what is unrolled, with a tail.
