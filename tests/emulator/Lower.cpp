@@ -10,8 +10,10 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/DataLayoutInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -40,6 +42,10 @@ public:
       words = nullptr;
       current = function;
       function.walk([&](Operation *op) { ops.push_back(op); });
+      for (Operation *op : ops)
+        if (auto product = dyn_cast<NVVM::WgmmaMmaAsyncOp>(op);
+            product && failed(checkSums(product)))
+          return failure();
       for (Operation *op : ops)
         if (op != function && failed(lower(op)))
           return failure();
@@ -171,6 +177,9 @@ private:
         .Case([&](LLVM::AddressOfOp address) { return lowerAddress(address); })
         .Case([&](LLVM::FPTruncOp round) { return lowerRounding(round); })
         .Case([&](LLVM::CallIntrinsicOp call) { return lowerIntrinsic(call); })
+        .Case([&](LLVM::InlineAsmOp assembly) -> LogicalResult {
+          return awaitsAll(assembly) ? lowerWait(assembly) : unknown(assembly);
+        })
         .Case<LLVM::CallOp, LLVM::AllocaOp>([](auto) { return success(); })
         .Default([&](Operation *other) -> LogicalResult {
           if (isa<LLVM::LLVMDialect>(other->getDialect()) &&
@@ -409,6 +418,62 @@ private:
     kind |= (op.getLayoutB() == NVVM::MMALayout::row ? 1u : 0u) << 17;
     return collective(op, WarpOp::WarpgroupMultiply, kind, allLanes(),
                       registers);
+  }
+
+  /// Assembly that waits for all products and hands on their sums: as many
+  /// results as operands, each in the register of one.
+  static bool awaitsAll(LLVM::InlineAsmOp op) {
+    std::string constraints;
+    for (size_t i = 0; i != op.getOperands().size(); ++i)
+      constraints += "=f,";
+    for (size_t i = 0; i != op.getOperands().size(); ++i)
+      constraints += std::to_string(i) + ",";
+    return op.getAsmString() == "wgmma.wait_group.sync.aligned 0;" &&
+           op.getConstraints() == constraints + "~{memory}" &&
+           op.getHasSideEffects();
+  }
+
+  LogicalResult lowerWait(LLVM::InlineAsmOp op) {
+    Value sums = LLVM::PoisonOp::create(builder, at, op.getResult(0).getType());
+    for (auto [i, sum] : llvm::enumerate(op.getOperands()))
+      sums = LLVM::InsertValueOp::create(builder, at, sums, sum,
+                                         static_cast<int64_t>(i));
+    call("collective", {},
+         {site(), constant(static_cast<uint32_t>(WarpOp::WarpgroupAwait)),
+          zero(), allLanes(), wordsOfFunction()});
+    return replace(op, sums);
+  }
+
+  /// What `wgmma` adds up is in registers once it has been waited for, of which
+  /// nothing in a program of values tells but that they pass through the wait:
+  /// until then only other products may have them.
+  LogicalResult checkSums(NVVM::WgmmaMmaAsyncOp product) {
+    SmallVector<Value> inFlight = {product.getResult()};
+    llvm::SmallPtrSet<Value, 16> seen;
+    while (!inFlight.empty()) {
+      Value value = inFlight.pop_back_val();
+      if (!seen.insert(value).second)
+        continue;
+      for (OpOperand &use : value.getUses()) {
+        Operation *user = use.getOwner();
+        if (auto assembly = dyn_cast<LLVM::InlineAsmOp>(user);
+            isa<NVVM::WgmmaMmaAsyncOp>(user) ||
+            (assembly && awaitsAll(assembly)))
+          continue;
+        auto branch = dyn_cast<BranchOpInterface>(user);
+        if (branch) {
+          if (auto to =
+                  branch.getSuccessorBlockArgument(use.getOperandNumber()))
+            inFlight.push_back(*to);
+        } else if (isa<LLVM::ExtractValueOp, LLVM::InsertValueOp>(user)) {
+          inFlight.push_back(user->getResult(0));
+        } else {
+          return user->emitError("reads sums of a product of a warpgroup that "
+                                 "nobody has waited for");
+        }
+      }
+    }
+    return success();
   }
 
   static bool isB16(NVVM::LdStMatrixShapeAttr shape,

@@ -23,6 +23,9 @@ using sched::ViewOp;
 /// Of the address spaces of NVPTX.
 static constexpr unsigned globalSpace = 1, sharedSpace = 3, clusterSpace = 7;
 
+static constexpr llvm::StringLiteral awaitAllProducts =
+    "wgmma.wait_group.sync.aligned 0;";
+
 SmallVector<Operand> cuda::rowOperands(Operation *step) {
   SmallVector<Operand> found;
   for (auto [number, operand] : llvm::enumerate(step->getOperands()))
@@ -437,6 +440,27 @@ void BlockBuilder::multiplyWarpgroup(ArrayRef<WarpgroupStep> steps,
 
 void BlockBuilder::awaitProducts(int64_t groups) {
   NVVM::WgmmaWaitGroupSyncOp::create(k.b, k.loc, static_cast<uint64_t>(groups));
+}
+
+void BlockBuilder::awaitProducts(MutableArrayRef<Value> sums) {
+  // The instruction has no operands; in assembly it takes and gives all sums.
+  std::string results, operands;
+  for (size_t i = 0; i != sums.size(); ++i) {
+    results += "=f,";
+    operands += std::to_string(i) + ",";
+  }
+  auto type = LLVM::LLVMStructType::getLiteral(
+      k.b.getContext(), SmallVector<Type>(sums.size(), k.f32Type));
+  Value waited =
+      LLVM::InlineAsmOp::create(
+          k.b, k.loc, type, ValueRange(sums), awaitAllProducts,
+          results + operands + "~{memory}", /*has_side_effects=*/true,
+          /*is_align_stack=*/false, LLVM::TailCallKind::None,
+          /*asm_dialect=*/LLVM::AsmDialectAttr(), /*operand_attrs=*/ArrayAttr())
+          .getResult(0);
+  for (auto [i, sum] : llvm::enumerate(sums))
+    sum = LLVM::ExtractValueOp::create(k.b, k.loc, waited,
+                                       static_cast<int64_t>(i));
 }
 
 Value BlockBuilder::packBf16(Value low, Value high) {

@@ -210,6 +210,9 @@ public:
   /// Waits until no more than so many of the last groups of products are under
   /// way. Only other products may touch sums that are.
   void awaitProducts(int64_t groups);
+  /// Waits for all of them, of which these are the sums: nobody may move what
+  /// reads them before that.
+  void awaitProducts(llvm::MutableArrayRef<mlir::Value> sums);
   /// Two f32, rounded to bf16, in a register.
   mlir::Value packBf16(mlir::Value low, mlir::Value high);
 

@@ -220,9 +220,10 @@ void WarpgroupProduct::multiply() {
           return sums;
         });
     Turn last = {state[state.size() - 2], state.back()};
-    block.awaitProducts(0);
+    MutableArrayRef<Value> sums = MutableArrayRef(state).drop_back(2);
+    block.awaitProducts(sums);
     leaveBefore(last);
-    store(ValueRange(state).drop_back(2), place);
+    store(sums, place);
     return last;
   });
 }

@@ -86,14 +86,15 @@ public:
     if (loaded)
       program.emplace(std::move(*loaded));
     else
-      ADD_FAILURE() << toString(loaded.takeError());
+      refusal = toString(loaded.takeError());
+    EXPECT_TRUE(program || change) << refusal;
   }
 
   /// Whether all of c is right.
   std::optional<Fault> run(bool &right) {
     right = false;
     if (!program)
-      return Fault{Fault::Kind::Misuse, "no kernel"};
+      return Fault{Fault::Kind::Misuse, refusal};
     fill();
     ProductLaunch product(found);
     std::vector<uint64_t> arguments(found.getReads().size() + 1);
@@ -210,6 +211,8 @@ private:
   OwningOpRef<ModuleOp> kernels;
   std::vector<tfm_boxed_tensor> tensors;
   std::optional<Program> program;
+  /// Why there is none.
+  std::string refusal = "no kernel";
   std::vector<char> bytesA, bytesB;
   std::vector<float> r, c, expected;
 };
@@ -613,12 +616,43 @@ TEST(CudaWarpgroupFaults, WaitForProductsOffByOne) {
       Fault::Kind::CopyInFlight, "for which nobody has waited");
 }
 
+/// Takes out the wait for all products: what reads a sum behind it reads what
+/// `instead` makes of that.
+void takeLastWait(LLVM::LLVMFuncOp kernel,
+                  llvm::function_ref<Value(OpBuilder &, Value)> instead) {
+  auto wait = allOf<LLVM::InlineAsmOp>(kernel).front();
+  OpBuilder b(wait);
+  for (Operation *user : llvm::make_early_inc_range(wait->getUsers())) {
+    auto sum = cast<LLVM::ExtractValueOp>(user);
+    sum.replaceAllUsesWith(
+        instead(b, wait.getOperands()[sum.getPosition().front()]));
+    sum.erase();
+  }
+  wait.erase();
+}
+
 TEST(CudaWarpgroupFaults, MissingWaitForTheLastProducts) {
   expectFaultOfWarpgroups(
       [](LLVM::LLVMFuncOp kernel) {
-        allOf<NVVM::WgmmaWaitGroupSyncOp>(kernel).back().erase();
+        takeLastWait(kernel, [](OpBuilder &b, Value sum) -> Value {
+          return LLVM::ConstantOp::create(b, sum.getLoc(),
+                                          b.getF32FloatAttr(0));
+        });
       },
       Fault::Kind::CopyNotAwaited, "has not waited for its products");
+}
+
+// Where nothing but the order of ops says that sums are complete, LLVM may read
+// them before that: refused before it runs.
+TEST(CudaWarpgroupFaults, SumsThatDoNotPassTheWait) {
+  expectFaultOfWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) {
+        OpBuilder b(allOf<LLVM::InlineAsmOp>(kernel).front());
+        NVVM::WgmmaWaitGroupSyncOp::create(b, kernel.getLoc(), 0);
+        takeLastWait(kernel, [](OpBuilder &, Value sum) { return sum; });
+      },
+      Fault::Kind::Misuse,
+      "reads sums of a product of a warpgroup that nobody has waited for");
 }
 
 TEST(CudaWarpgroupFaults, MissingWaitForCopies) {
