@@ -7,7 +7,11 @@ the driver alone.
 
 A line for each kernel that does not do the same: how many of the bytes of its buffers differ, and by how much where
 these are floats or bf16. Sums of tensor cores have an order of their own, so that numbers may differ in their last
-bits; integers, of which most tests are made, may not. The exit status is 1 where a kernel fails or is far off."""
+bits; integers, of which most tests are made, may not.
+
+The launches of a file of PTX have a process of their own, which ends with the first that fails, or that takes longer
+than --timeout seconds: nothing runs in its context any more, but the next file's do, and another process goes on
+behind that launch. Kernels for all GPUs come first. The exit status is 1 where a kernel fails, hangs or is far off."""
 
 import argparse
 import array
@@ -15,7 +19,9 @@ import ctypes
 import json
 import math
 import os
+import subprocess
 import sys
+import threading
 from pathlib import Path
 
 # Relative to the largest number of a buffer: sums in bf16 may differ by so much, and what is wrong does by far more.
@@ -23,6 +29,8 @@ TOLERANCE = 0.02
 MAX_DYNAMIC_SHARED = 8
 BF16, SWIZZLE_128, PROMOTION_256 = 9, 3, 3
 ERROR_LOG, ERROR_LOG_BYTES = 5, 6
+HANGS = 3
+KINDS = ("the same", "close", "wrong", "failed", "hanging", "not of this GPU")
 
 
 class Driver:
@@ -160,52 +168,99 @@ def distance(expected, found):
     return worst
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
+def tell(kind, text=""):
+    """What a launch came to, and what there is to say of it, to the process that asked."""
+    print(json.dumps([kind, text]), flush=True)
+
+
+def give_up(label, seconds):
+    """Ends this process: whatever would clean up waits for the kernel."""
+    tell("hanging", f"HANGS  {label}: for {seconds:g} seconds")
+    os._exit(HANGS)
+
+
+def repeat(folder, ptx, names, patience):
+    """Repeats launches of one file of PTX, up to the first that fails."""
     driver = Driver()
-    print(f"{driver.name}, compute capability {driver.capability[0]}.{driver.capability[1]}")
-    heads = [(path, json.loads(path.read_text())) for path in folder.glob("*launch-*.json")]
-    heads.sort(key=lambda entry: (entry[1]["ptx"], entry[0].name))
-    if not heads:
-        sys.exit(f"there are no launches in {folder}")
-    counts = dict.fromkeys(("the same", "close", "wrong", "not of this GPU"), 0)
-    loaded = module = None
-    for path, head in heads:
-        if ".sm_90a." in head["ptx"] and driver.capability != (9, 0):
-            counts["not of this GPU"] += 1
-            continue
-        label = f"{path.stem} {head['name']} of {head['ptx']}, grid {head['grid']}, block {head['block']}"
-        if loaded != head["ptx"]:
-            if module:
-                driver.call("cuModuleUnload", module)
-            # Of the emulator's driver, which knows no PTX.
-            os.environ["TFM_EMULATED_KERNELS"] = str(folder / head["kernels"])
-            ctypes.CDLL(None).setenv(b"TFM_EMULATED_KERNELS", str(folder / head["kernels"]).encode(), 1)
-            loaded, module = head["ptx"], driver.load((folder / head["ptx"]).read_bytes())
-        head["module"] = module
+    module = None
+    for name in names:
+        path = folder / f"{name}.json"
+        head = json.loads(path.read_text())
+        label = f"{name} {head['name']} of {ptx}, grid {head['grid']}, block {head['block']}"
         data = path.with_suffix(".bin").read_bytes()
         half = sum(head["buffers"])
         try:
+            # Its translation may take longer than any launch.
+            head["module"] = module = module or driver.load((folder / ptx).read_bytes())
+            watch = threading.Timer(patience, give_up, (label, patience))
+            watch.start()
             after = launch(driver, head, data[:half])
+            watch.cancel()
         except RuntimeError as error:
-            print(f"FAILED {label}: {error}")
-            # Nothing runs in this context any more.
-            sys.exit(1)
+            tell("failed", f"FAILED {label}: {error}")
+            os._exit(1)
         if after == data[half:]:
-            counts["the same"] += 1
+            tell("the same")
             continue
         at = far = 0
         for size in head["buffers"]:
             far = max(far, distance(data[half + at:half + at + size], after[at:at + size]))
             at += size
         differs = sum(x != y for x, y in zip(after, data[half:]))
-        counts["close" if far <= TOLERANCE else "wrong"] += 1
-        print(f"{'close ' if far <= TOLERANCE else 'WRONG '} {label}: {differs} bytes differ, by {far:.2g} of the largest")
+        kind = "close" if far <= TOLERANCE else "wrong"
+        tell(kind, f"{'close ' if kind == 'close' else 'WRONG '} {label}: {differs} bytes differ, by {far:.2g} of the largest")
+
+
+def repeat_elsewhere(folder, ptx, names, patience):
+    """The same in processes of their own; yields what each launch came to, of those that there was a process for."""
+    kernels = json.loads((folder / f"{names[0]}.json").read_text())["kernels"]
+    # Of the emulator's driver, which knows no PTX.
+    environment = dict(os.environ, TFM_EMULATED_KERNELS=str(folder / kernels))
+    while names:
+        child = subprocess.Popen([sys.executable, __file__, folder, "--timeout", str(patience), "--only", ptx, *names],
+                                 stdout=subprocess.PIPE, text=True, env=environment)
+        told = 0
+        for line in child.stdout:
+            told += 1
+            yield json.loads(line)
+        if child.wait() == 0 and told == len(names):
+            return
+        # It may have ended without a word, by a signal.
+        if told < len(names) and (told == 0 or child.returncode not in (1, HANGS)):
+            yield "failed", f"FAILED {names[told]} of {ptx}: its process ends with {child.returncode}"
+            told += 1
+        names = names[told:]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--timeout", type=float, default=20, metavar="SECONDS", help="of a launch (default: 20)")
+    # What processes of its own are told: a file, and its launches.
+    parser.add_argument("--only", nargs="+", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    folder = arguments.folder
+    if arguments.only:
+        return repeat(folder, arguments.only[0], arguments.only[1:], arguments.timeout)
+    files = {}
+    for path in sorted(folder.glob("*launch-*.json")):
+        files.setdefault(json.loads(path.read_text())["ptx"], []).append(path.stem)
+    if not files:
+        sys.exit(f"there are no launches in {folder}")
+    driver = Driver()
+    print(f"{driver.name}, compute capability {driver.capability[0]}.{driver.capability[1]}", flush=True)
+    counts = dict.fromkeys(KINDS, 0)
+    for ptx in sorted(files, key=lambda name: (".sm_90a." in name, name)):
+        if ".sm_90a." in ptx and driver.capability != (9, 0):
+            counts["not of this GPU"] += len(files[ptx])
+            continue
+        for kind, text in repeat_elsewhere(folder, ptx, files[ptx], arguments.timeout):
+            counts[kind] += 1
+            if text:
+                print(text, flush=True)
     print(", ".join(f"{count} {what}" for what, count in counts.items()))
-    sys.exit(1 if counts["wrong"] else 0)
+    return 1 if counts["wrong"] or counts["failed"] or counts["hanging"] else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
