@@ -10,6 +10,7 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/schedule/Launches.h"
 #include "compiler/target/cuda/BlockBuilder.h"
+#include "compiler/target/cuda/Gpu.h"
 #include "compiler/target/emit/ElementEmitter.h"
 #include "compiler/target/emit/RowPlan.h"
 #include "compiler/target/emit/RowReductions.h"
@@ -60,10 +61,18 @@ struct Plan : RowPlan {
   int64_t turns() const { return blocksFor(domain.cols, rowThreads()); }
   bool keepsRow() const { return turns() <= keptColumns; }
 
+  /// No more chunks than these come to a multiprocessor, for which ptxas need
+  /// not save registers; and each thread may have many.
+  int64_t chunksAtOnce() const {
+    constexpr int64_t many = 128;
+    return std::clamp<int64_t>(a100.residentBlocks(rowThreads(), many, 0), 1,
+                               blocksFor(chunks, a100.multiprocessors));
+  }
+
   Grid grid() const {
     if (byRows) {
       if (!columnReductions.empty())
-        return {{chunks, 1, 1}, rowThreads()};
+        return {{chunks, 1, 1}, rowThreads(), chunksAtOnce()};
       if (rowThreads() > warpSize)
         return {{domain.rows, 1, 1}, rowThreads()};
       int64_t rows = blockThreads / warpSize;
