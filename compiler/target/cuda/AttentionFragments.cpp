@@ -54,8 +54,7 @@ static bool fits(LaunchOp launch, Value value) {
 bool cuda::isOnTensorCores(LaunchOp launch) {
   SmallVector<Value> read;
   if (auto op = dyn_cast<AttentionOp>(launch.getFirstOp())) {
-    // Of a cache what is beyond the last position may be anything, NaN too.
-    if (op.getStart() || op.getKeyScale() || op.getRing())
+    if (op.getKeyScale() || op.getRing())
       return false;
     read = {op.getQ(), op.getK(), op.getV()};
   } else {
@@ -89,16 +88,17 @@ void AttentionFragments::leaveUnscaled() {
 }
 
 StagedOperand AttentionFragments::staged(const Rows &rows, Value pointer,
-                                         bool rowsAreTerms) {
+                                         bool rowsAreTerms, Value end) {
   int64_t width = rows.view.shape[3];
-  return {block, operandOf(rows, pointer, rowsAreTerms, pieceBytes),
-          StagedOperand::Form::Matrix, rowsAreTerms ? width : tileSize,
-          rowsAreTerms ? tileSize : width};
+  ProductOperand operand = operandOf(rows, pointer, rowsAreTerms, pieceBytes);
+  operand.outerEnd = end;
+  return {block, operand, StagedOperand::Form::Matrix,
+          rowsAreTerms ? width : tileSize, rowsAreTerms ? tileSize : width};
 }
 
 void AttentionFragments::loadTile(const Rows &rows, Value head, Value first,
-                                  Value to) {
-  StagedOperand operand = staged(rows, head, /*rowsAreTerms=*/false);
+                                  Value to, Value end) {
+  StagedOperand operand = staged(rows, head, /*rowsAreTerms=*/false, end);
   operand.begin(first);
   operand.load(to, k.i64(0));
 }
@@ -128,12 +128,19 @@ SmallVector<Value> AttentionFragments::walk(Value first, Value end,
   return state;
 }
 
+Value AttentionFragments::endOfCache() {
+  if (!start || !tile.rule.causal)
+    return {};
+  return k.min(k.add(start, tile.queries()), k.i64(tile.keys()));
+}
+
 std::pair<Value, Value> AttentionFragments::keysOf(Value firstQuery) {
+  Value position = positionOf(firstQuery);
   Value first = k.i64(0), end = k.i64(tile.keys());
   if (tile.rule.causal)
-    end = k.min(end, k.add(firstQuery, tileSize));
+    end = k.min(start ? endOfCache() : end, k.add(position, tileSize));
   if (tile.rule.window)
-    first = k.max(first, k.sub(firstQuery, k.i64(*tile.rule.window - 1)));
+    first = k.max(first, k.sub(position, k.i64(*tile.rule.window - 1)));
   // Dropout counts columns from multiples of a tile on.
   return {k.mul(k.div(first, tileSize), tileSize), end};
 }
@@ -152,10 +159,11 @@ SmallVector<Value> AttentionFragments::visitPairs(Value firstQuery,
   if (tile.keys() % tileSize)
     require(k.less(behindKeys, k.i64(tile.keys() + 1)));
   if (tile.rule.causal)
-    require(k.less(k.sub(behindKeys, k.i64(1)), k.add(firstQuery, 1)));
-  if (tile.rule.window)
     require(
-        k.less(k.sub(behindQueries, firstKey), k.i64(*tile.rule.window + 1)));
+        k.less(k.sub(behindKeys, k.i64(1)), k.add(positionOf(firstQuery), 1)));
+  if (tile.rule.window)
+    require(k.less(k.sub(positionOf(behindQueries), firstKey),
+                   k.i64(*tile.rule.window + 1)));
   if (!all)
     return visit(/*allVisible=*/true);
   return k.either(

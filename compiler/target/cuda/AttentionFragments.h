@@ -51,14 +51,16 @@ protected:
 
   /// Rows of a head, `pointer`, on their way to a product, whose terms are
   /// these rows or the elements of each.
-  StagedOperand staged(const Rows &rows, mlir::Value pointer,
-                       bool rowsAreTerms);
+  /// From row `end` on (null: nowhere) they count as zeros.
+  StagedOperand staged(const Rows &rows, mlir::Value pointer, bool rowsAreTerms,
+                       mlir::Value end = {});
   static int64_t tileBytes(const Rows &rows) {
     return tileSize * rows.view.shape[3] * 2;
   }
-  /// Begins to bring the tile from row `first` on.
+  /// Begins to bring the tile from row `first` on, with zeros from row `end` on
+  /// (null: nowhere).
   void loadTile(const Rows &rows, mlir::Value head, mlir::Value first,
-                mlir::Value to);
+                mlir::Value to, mlir::Value end = {});
 
   using Load = llvm::function_ref<void(mlir::Value stage, mlir::Value first)>;
   using Visit = llvm::function_ref<llvm::SmallVector<mlir::Value>(
@@ -78,6 +80,12 @@ protected:
   /// Two fragments side by side, rounded to bf16, as a factor.
   llvm::SmallVector<mlir::Value> factorOf(mlir::ValueRange values);
 
+  mlir::Value positionOf(mlir::Value query) {
+    return start ? k.add(start, query) : query;
+  }
+  /// In a cache whatever lies behind the last query may be NaN, too: where keys
+  /// and values count as zeros; null: nowhere.
+  mlir::Value endOfCache();
   /// The keys that queries from `firstQuery` on, of a tile, may see: from a
   /// multiple of a tile on.
   std::pair<mlir::Value, mlir::Value> keysOf(mlir::Value firstQuery);
@@ -152,6 +160,8 @@ protected:
   BlockBuilder block;
   KernelBuilder &k;
   AttentionTile tile;
+  /// The position of the first query among the keys; null: 0.
+  mlir::Value start;
   /// Of the model, where `tile.rule` has 1 since `leaveUnscaled`.
   const double scale;
   /// What a score of 1 is.

@@ -31,6 +31,7 @@ public:
         tileCount(tileCountOf(op)) {
     AttentionLaunch rows(launch, block);
     rows.fill(tile, op);
+    tile.start = rows.read(op.getStart());
     leaveUnscaled();
     out = rows.written(op.getOut());
     lse = rows.written(op.getLse());
@@ -45,6 +46,10 @@ public:
     head.query = k.rem(number, k.i64(tile.heads()));
     head.batch = k.div(number, tile.heads());
     head.key = k.div(head.query, tile.headsPerKey());
+    if (tile.start.exists())
+      start = k.loadInteger(k.at(tile.start.pointer,
+                                 k.mul(head.batch, tile.start.view.strides[0]),
+                                 k.b.getI32Type()));
     for (int64_t i = 0; i != tileCount; ++i) {
       Queries &each = tiles.emplace_back();
       each.first = k.add(k.mul(inHead, tileCount * tileSize), i * tileSize);
@@ -52,7 +57,7 @@ public:
         each.ofRow.push_back(k.add(each.first, rowOf(row)));
     }
     Value first = keysOf(tiles.front().first).first,
-          end = keysOf(tiles.back().first).second;
+          end = keysOf(tiles.back().first).second, endOfRows = endOfCache();
 
     const int64_t queryBytes = tileBytes(tile.q), keyBytes = tileBytes(tile.k),
                   kept = keyBytes + tileBytes(tile.v),
@@ -89,8 +94,9 @@ public:
     state = walk(
         first, end, stages, stageBytes, state,
         [&](Value stage, Value key0) {
-          loadTile(tile.k, keyHead, key0, stage);
-          loadTile(tile.v, valueHead, key0, inBytes(stage, keyBytes));
+          loadTile(tile.k, keyHead, key0, stage, endOfRows);
+          loadTile(tile.v, valueHead, key0, inBytes(stage, keyBytes),
+                   endOfRows);
           if (tile.rule.dropout)
             for (auto [i, each] : llvm::enumerate(tiles))
               drawKept(keptOf(stage, i), head, each.first, key0);
@@ -178,8 +184,8 @@ private:
         for (int64_t which = 0; which != ofRow; ++which) {
           AttentionTile::Score score = tile.score(
               products[at(fragment, row, which)], head, queries.ofRow[row],
-              queries.ofRow[row], k.add(key0, columnOf(fragment, which)),
-              endOfKeys(), allVisible);
+              positionOf(queries.ofRow[row]),
+              k.add(key0, columnOf(fragment, which)), endOfKeys(), allVisible);
           scores.push_back(block.orElse(score.visible, score.value, -infinity));
           most = k.maxf(most, scores.back());
         }

@@ -184,6 +184,11 @@ Value StagedOperand::countOf(int64_t item, Value term0) {
   }
   if (hasOuterEdge() && !alongTerms)
     within(k.add(outer0, first), from.outers);
+  if (from.outerEnd) {
+    Value row = k.add(outer0, k.add(second, item * advance));
+    count = k.select(k.less(row, from.outerEnd), count ? count : k.i64(width),
+                     k.i64(0));
+  }
   return count;
 }
 

@@ -22,6 +22,9 @@ struct ProductOperand {
   int64_t outerStride = 0, termStride = 0;
   /// How many elements there are along either.
   int64_t outers = 0, terms = 0;
+  /// Where terms follow each other and are copied: what lies along M or N from
+  /// here on may be anything, and counts as zeros; null: nothing does.
+  mlir::Value outerEnd;
   /// The first element lies at a multiple of so many bytes.
   int64_t alignment = 1;
   /// Of weights of 4 bits: pointers to scales and minima, and the strides of

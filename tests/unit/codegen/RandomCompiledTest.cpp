@@ -508,6 +508,51 @@ TEST(AttentionCompiled, OfBf16) {
     }
 }
 
+// Queries behind others, of which a cache has keys and values, and behind them
+// whatever there was, NaN too: of each text from another position on.
+TEST(AttentionCompiled, CacheOfBf16) {
+  for (const char *attributes :
+       {"causal, scale = 0.5 : f64",
+        "causal, window = 40 : i64, softcap = 3.0 : f64, scale = 0.3 : f64"})
+    for (auto [queries, rows, width, heads] :
+         {std::tuple(32, 150, 16, 1), {70, 256, 32, 2}, {130, 192, 64, 1}})
+      for (int64_t first : {0, 7, 62}) {
+        std::string text =
+            llvm::formatv(R"(
+          func.func @f(%q: tensor<2x2x{0}x{2}xf32>, %k: tensor<2x{3}x{1}x{2}xf32>, %v: tensor<2x{3}x{1}x{2}xf32>,
+                       %start: tensor<2xi32>) -> (tensor<2x2x{0}x{2}xf32>, tensor<2x2x{0}xf32>) {{
+            %x = tfm.cast %q : tensor<2x2x{0}x{2}xf32> to tensor<2x2x{0}x{2}xbf16>
+            %y = tfm.cast %k : tensor<2x{3}x{1}x{2}xf32> to tensor<2x{3}x{1}x{2}xbf16>
+            %z = tfm.cast %v : tensor<2x{3}x{1}x{2}xf32> to tensor<2x{3}x{1}x{2}xbf16>
+            %out, %lse = tfm.attention %x, %y, %z start(%start : tensor<2xi32>) {{{4}} : tensor<2x2x{0}x{2}xbf16>, tensor<2x{3}x{1}x{2}xbf16>, tensor<2x{3}x{1}x{2}xbf16>
+            %wide = tfm.cast %out : tensor<2x2x{0}x{2}xbf16> to tensor<2x2x{0}x{2}xf32>
+            return %wide, %lse : tensor<2x2x{0}x{2}xf32>, tensor<2x2x{0}xf32>
+          })",
+                          queries, rows, width, heads, attributes)
+                .str();
+        SCOPED_TRACE(text);
+        TestModule module(text), original(text);
+        ASSERT_TRUE(module.function("f"));
+        module.function("f").setSymName("train");
+        std::vector<Tensor> inputs =
+            roundedInputs(original.function("f"), queries);
+        inputs[3].data = {static_cast<double>(first),
+                          static_cast<double>(rows - queries)};
+        std::vector<Tensor> expected = oracle::evaluateOrFail(
+            original.function("f"), inputs, dropoutEnvironment);
+        for (Tensor *cache : {&inputs[1], &inputs[2]})
+          for (size_t i = 0; i != cache->data.size(); ++i) {
+            auto row = static_cast<int64_t>(i) / width % rows;
+            auto text = static_cast<int64_t>(i) / width / rows / heads;
+            if (text == 0 && row >= first + queries)
+              cache->data[i] = NAN;
+          }
+        std::vector<Tensor> results = runCompiled(module, inputs);
+        EXPECT_LE(oracle::relativeError(results[0], expected[0]), 1.0 / 128);
+        EXPECT_LE(oracle::relativeError(results[1], expected[1]), 1e-5);
+      }
+}
+
 // Its derivative, for which a target may round weights and the cotangents of
 // scores: queries and keys that are whole tiles and are not, as many of either
 // or not, and heads of all widths that tensor cores take.
