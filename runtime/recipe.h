@@ -110,6 +110,8 @@ struct DataSpec {
   std::optional<uint64_t> splitSeed;
   /// Empty: as the kind has it, see `withDefaults` in data/texts.h.
   std::string answerAfter, end, pad;
+  /// Whether targets before an example's answer are the ignored one.
+  bool answersOnly = recipe::flag("data.answers_only");
 };
 
 struct TokenizerSpec {

@@ -155,8 +155,9 @@ std::unique_ptr<Dataset> openData(const CommonOptions &options,
                                   const Recipe &recipe,
                                   const DataRequest &request) {
   std::unique_ptr<Dataset> data = openDataFor(options, recipe, request);
-  if (std::string note = data->note(); options.speaks() && !note.empty())
-    say("note: " + note + "\n");
+  if (options.speaks())
+    for (const std::string &note : data->notes())
+      say("note: " + note + "\n");
   return data;
 }
 

@@ -57,7 +57,7 @@ public:
   /// same data.
   std::string checksum(int64_t sequence) const;
   /// What whoever uses the data should know: that some of it is left out.
-  virtual std::string note() const { return {}; }
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 /// What opening a data source needs.

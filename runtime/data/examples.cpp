@@ -70,9 +70,11 @@ public:
     auto length = static_cast<int64_t>(begins[index + 1] - begins[index]);
     int32_t padding = pad.value_or(0);
     int32_t noTarget = ignore.value_or(padding);
+    int64_t first = firsts.empty() ? 0 : firsts[index];
     for (int64_t i = 0; i < sequence; ++i) {
       tokens[i] = i < length ? from[i] : padding;
-      targets[i] = i + 1 < length ? from[i + 1] : noTarget;
+      bool isTarget = i + 1 < length && i + 1 >= first;
+      targets[i] = isTarget ? from[i + 1] : noTarget;
     }
     // Without an ignored target the padding is data like any other.
     return ignore || !pad ? std::clamp<int64_t>(length - 1, 0, sequence)
@@ -81,14 +83,21 @@ public:
 
   bool isStream() const override { return false; }
 
-  std::string note() const override {
-    if (cut == 0)
-      return "";
-    return fmt::format(
-        "{} of the {} examples of {} have more than sequence + 1 = {} tokens, "
-        "up to {}; the rest of each is left out: build with a larger "
-        "-D train.sequence to use it",
-        cut, examples.size(), origin(), sequence + 1, longest);
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> notes;
+    if (cut > 0)
+      notes.push_back(fmt::format(
+          "{} of the {} examples of {} have more than sequence + 1 = {} "
+          "tokens, up to {}; the rest of each is left out: build with a larger "
+          "-D train.sequence to use it",
+          cut, examples.size(), origin(), sequence + 1, longest));
+    if (unanswered > 0)
+      notes.push_back(fmt::format(
+          "{} of the {} examples of {} have no answer within their window, the "
+          "first {}: with data.answers_only they count for nothing",
+          unanswered, examples.size(), origin(),
+          examples[firstUnanswered].place(spec)));
+    return notes;
   }
 
   std::optional<Question> question(Part part, int64_t window) const override {
@@ -143,6 +152,8 @@ private:
       shortest = std::min(shortest, length);
       begins.push_back(ids.size());
     }
+    if (spec.answersOnly)
+      findAnswers();
     if (examples.empty() || shortest >= limit || pad || ignore)
       return;
     std::string advice =
@@ -159,6 +170,36 @@ private:
             ? fmt::format("build with -D train.sequence={}, or ", shortest - 1)
             : "",
         advice));
+  }
+
+  /// Finds the first token of each answer: one that has a part of the prompt,
+  /// too, is the answer's.
+  void findAnswers() {
+    std::vector<int32_t> prompt;
+    for (size_t i = 0; i < examples.size(); ++i) {
+      const Example &example = examples[i];
+      auto tokens =
+          std::span(ids).subspan(begins[i], begins[i + 1] - begins[i]);
+      auto first = static_cast<int64_t>(tokens.size());
+      if (example.prompt != std::string::npos) {
+        prompt.clear();
+        encodeData(tokenizer, example.text.substr(0, example.prompt), prompt,
+                   [&] { return example.place(spec); });
+        first = std::ranges::mismatch(prompt, tokens).in2 - tokens.begin();
+      }
+      if (first >= static_cast<int64_t>(tokens.size()) && unanswered++ == 0)
+        firstUnanswered = i;
+      firsts.push_back(first);
+    }
+    if (unanswered == examples.size())
+      throw InputError(fmt::format(
+          "no example of {} has an answer within its window of sequence + 1 = "
+          "{} tokens, and with data.answers_only nothing else counts: {}",
+          origin(), sequence + 1,
+          spec.answerAfter.empty()
+              ? "give answers, or build with a larger -D train.sequence"
+              : "an answer follows the first \"" + spec.answerAfter +
+                    "\" (data.answer_after)"));
   }
 
   std::string origin() const {
@@ -180,9 +221,14 @@ private:
   /// All examples one after the other; example i is [begins[i], begins[i + 1]).
   std::vector<int32_t> ids;
   std::vector<size_t> begins;
+  /// With `answersOnly`, of each which of its tokens is the first target.
+  std::vector<int64_t> firsts;
   /// Examples that are longer than a window, and the tokens of the longest.
   size_t cut = 0;
   size_t longest = 0;
+  /// Those without a target, and the first of them.
+  size_t unanswered = 0;
+  size_t firstUnanswered = 0;
 };
 
 } // namespace

@@ -949,6 +949,54 @@ data json("sums.jsonl", field = "text", validation = 0.2, answer_after = "=", en
             self.assertIn(f'{other}:2: there is no text in the field "text"', result.stderr)
 
 
+class AnswersOnly(unittest.TestCase):
+    """Questions count for nothing, also in the measures."""
+
+    def test_measures_are_means_over_answers(self):
+        source = (MODELS / "addition.tfm").read_text()
+        source = re.sub(r"data sums.*\n", 'data pairs("sums.txt", end = ".", pad = "#", '
+                        "validation = 0.5, answers_only = true)\n", source)
+        source = re.sub(r"cross_entropy\(.*?\)", "cross_entropy(ignore = -100)", source)
+        pairs = [(f"{a}+{b}=", str(a + b)) for a, b in ((1, 2), (30, 4), (5, 66), (77, 8))]
+        ids = {character: i for i, character in enumerate("0123456789+=.#")}
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as name:
+            folder = pathlib.Path(name)
+            (folder / "sums.txt").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
+            (folder / "model.tfm").write_text(source)
+            model = binary(folder, folder / "model.tfm")
+            result = run(model, "train", "--steps", "3", "--seed", "1", "--out", "run", cwd=folder)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            # What the logits of each whole text say of its answer and its end.
+            losses, right = [], 0
+            for prompt, answer in pairs:
+                text = prompt + answer + "."
+                result = run(model, "logits", "--weights", "run", "--prompt", text[:-1], "-o", "l.safetensors",
+                             cwd=folder)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                raw = (folder / "l.safetensors").read_bytes()
+                size = struct.unpack("<Q", raw[:8])[0]
+                values = array.array("f", raw[8 + size:])
+                for at in range(len(prompt), len(text)):
+                    row = values[14 * (at - 1):14 * at]
+                    target = ids[text[at]]
+                    losses.append(math.log(sum(map(math.exp, row))) - row[target])
+                    right += max(row) == row[target]
+            # All of a file that is named.
+            measured = json.loads(run(model, "eval", "--weights", "run", "--data", "sums.txt", "--json",
+                                      cwd=folder).stdout)
+            self.assertEqual(measured["targets"], len(losses))
+            loss = sum(losses) / len(losses)
+            self.assertAlmostEqual(measured["loss"], loss, delta=1e-5)
+            self.assertAlmostEqual(measured["perplexity"], math.exp(loss), delta=1e-3)
+            self.assertAlmostEqual(measured["accuracy"], right / len(losses), delta=1e-9)
+            # The first loss of training is that mean, too: of its half.
+            result = run(model, "train", "--steps", "1", "--init", "run", "--out", "more", cwd=folder)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            first = json.loads((folder / "more" / "log.jsonl").read_text().splitlines()[0])
+            half = losses[:sum(len(answer) + 1 for _, answer in pairs[:2])]
+            self.assertAlmostEqual(first["loss"], sum(half) / len(half), delta=1e-5)
+
+
 class Run(unittest.TestCase):
     def test_builds_once_and_passes_everything_on(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -564,6 +564,7 @@ json::Value RecipeBuilder::loss(const Found &found) {
   if (!known(loss, kindsOf("train.loss"), "loss"))
     return std::move(out);
   out["kind"] = e.train.lossKind = loss.kind;
+  size_t before = e.diags.errors().size();
   if (loss.kind == "cross_entropy") {
     Found ignore = find(loss, "ignore", -1, Wanted::TextOrId);
     if (ignore.expr) {
@@ -589,7 +590,8 @@ json::Value RecipeBuilder::loss(const Found &found) {
       }
       if (e.train.ignore)
         out["ignore"] = *e.train.ignore;
-      if (e.train.ignore && ending && padding && ending->text == padding->text)
+      bool isToken = e.train.ignore && *e.train.ignore >= 0;
+      if (isToken && ending && padding && ending->text == padding->text)
         e.diags
             .warning(811, padding->range,
                      "`end` and `pad` are one token, which the loss leaves "
@@ -598,7 +600,9 @@ json::Value RecipeBuilder::loss(const Found &found) {
       const TokenizerInfo *info = e.train.ignore && e.block("tokenizer")
                                       ? e.resolveTokenizer(ignore.range)
                                       : nullptr;
-      if (info && (*e.train.ignore < 0 || *e.train.ignore >= info->size))
+      // One below 0 fills the windows behind examples, where no token counts.
+      if (info && (*e.train.ignore >= info->size ||
+                   (*e.train.ignore < 0 && !hasExamples)))
         hasNoEffect(ignore.range,
                     "nothing is ignored: no token has the id " +
                         std::to_string(*e.train.ignore),
@@ -614,6 +618,13 @@ json::Value RecipeBuilder::loss(const Found &found) {
                   "`label_smoothing` does not change",
                   "write `cross_entropy(..., label_smoothing = 0.1)` there");
   }
+  if (answersAlone && !e.train.ignore && e.diags.errors().size() == before)
+    e.diags
+        .error(804, *answersAlone,
+               "`answers_only` needs a target that the loss leaves out, which "
+               "then stands before the answers")
+        .help("write `loss = cross_entropy(ignore = -100)` in `train`: no "
+              "token has that id");
   finish(loss, loss.kind);
   return std::move(out);
 }

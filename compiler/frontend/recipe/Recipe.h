@@ -107,6 +107,8 @@ private:
   /// The `data` block; nothing where there is none of a known kind.
   std::optional<Form> dataForm(const ast::Block *block);
   llvm::json::Value dataBlock(const ast::Block *block);
+  /// Whether only its answers count; reports data that knows none.
+  bool answersOnly(Form &data, const llvm::json::Value &answerAfter);
   /// Its files for validation, and where they are named.
   std::vector<std::string>
   validationFiles(Form &data, std::vector<Range> *ranges = nullptr);
@@ -144,6 +146,10 @@ private:
   RecipeContext &e;
   /// What ends examples, and what fills the windows behind them.
   std::optional<Marker> ending, padding;
+  /// Whether the data is a list of examples, each with a window of its own.
+  bool hasExamples = false;
+  /// Where the data says that only answers count, if it does.
+  std::optional<Range> answersAlone;
 };
 
 } // namespace tfm

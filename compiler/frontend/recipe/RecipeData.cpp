@@ -190,6 +190,7 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
   out["validation"] = number(data, "validation");
   out["split_seed"] = integerOrNull(data, "split_seed");
   out["answer_after"] = text(data, "answer_after");
+  out["answers_only"] = answersOnly(data, out["answer_after"]);
   out["end"] = text(data, "end");
   out["pad"] = text(data, "pad");
   DataSpec absent;
@@ -197,7 +198,8 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
   absent = withDefaults(absent);
   ending = marker(data, "end", absent.end);
   padding = marker(data, "pad", absent.pad);
-  if (isStream(absent))
+  hasExamples = !isStream(absent);
+  if (!hasExamples)
     ending = padding = std::nullopt;
   bool isOneText = data.kind == "text" || data.kind == "tokens";
   for (StringRef name : {"seed", "split_seed", "answer_after", "end", "pad"}) {
@@ -215,6 +217,26 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
   }
   finish(data, data.kind);
   return std::move(out);
+}
+
+bool RecipeBuilder::answersOnly(Form &data, const json::Value &answerAfter) {
+  if (!flag(data, "answers_only"))
+    return false;
+  Range range = find(data, "answers_only").range;
+  answersAlone = range;
+  DataSpec spec;
+  spec.kind = data.kind;
+  if (spec.kind == "pairs" || answerAfter.getAsString() ||
+      !withDefaults(spec).answerAfter.empty())
+    return true;
+  Diagnostic &d = e.diags.error(804, range,
+                                "`answers_only` needs answers, which `" +
+                                    data.kind + "` alone does not have");
+  if (isStream(spec))
+    d.help("`" + data.kind + "` is one stream, without examples: take `pairs`");
+  else
+    d.help("say what they follow, `answer_after = \"...\"`, or take `pairs`");
+  return true;
 }
 
 std::optional<RecipeBuilder::Marker>

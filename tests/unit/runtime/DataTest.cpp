@@ -383,12 +383,80 @@ TEST(Lines, SayHowManyAreCut) {
   spec.kind = "lines";
   spec.pad = "#";
   std::unique_ptr<Dataset> data = open(spec, *tokenizer, 4);
-  EXPECT_EQ(data->note().find("2 of the 4 examples of " + spec.files[0] +
-                              " have more than sequence + 1 = 5 tokens, up to "
-                              "7; "),
+  ASSERT_EQ(data->notes().size(), 1u);
+  EXPECT_EQ(data->notes()[0].find("2 of the 4 examples of " + spec.files[0] +
+                                  " have more than sequence + 1 = 5 tokens, up "
+                                  "to 7; "),
             0u)
-      << data->note();
-  EXPECT_EQ(open(spec, *tokenizer, 6)->note(), "");
+      << data->notes()[0];
+  EXPECT_TRUE(open(spec, *tokenizer, 6)->notes().empty());
+}
+
+TEST(AnswersOnly, CountFromTheFirstTokenOfTheAnswer) {
+  TemporaryFolder folder;
+  TokenizerPtr tokenizer = digits();
+  DataSpec spec = text(folder.write("a.txt", "3+14=\t17\n1+1=\t2\n"), 0);
+  spec.kind = "pairs";
+  spec.end = ".";
+  spec.pad = "#";
+  spec.answersOnly = true;
+  // What stands before them is what stands behind them, and not the padding.
+  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 8, -100);
+  std::vector<int32_t> tokens(8), targets(8);
+  data->read(Part::Train, 0, tokens, targets);
+  EXPECT_EQ(tokens, tokenizer->ids("3+14=17."));
+  EXPECT_EQ(targets,
+            (std::vector<int32_t>{-100, -100, -100, -100, 1, 7, 12, -100}));
+  data->read(Part::Train, 1, tokens, targets);
+  EXPECT_EQ(tokens, tokenizer->ids("1+1=2.##"));
+  EXPECT_EQ(targets,
+            (std::vector<int32_t>{-100, -100, -100, 2, 12, -100, -100, -100}));
+  EXPECT_TRUE(data->notes().empty());
+}
+
+TEST(AnswersOnly, HaveATokenThatIsPartlyThePrompt) {
+  TemporaryFolder folder;
+  TokenizerPtr tokenizer = makeByteBpeTokenizer(
+      {R"({"a": 0, "b": 1, "c": 2, "bc": 3})", "vocab.json"},
+      {"#version: 0.2\nb c\n", "merges.txt"});
+  DataSpec spec = text(folder.write("a.txt", "ab\tca\na\tbc\n"), 0);
+  spec.kind = "pairs";
+  spec.answersOnly = true;
+  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 2, -1);
+  std::vector<int32_t> tokens(2), targets(2);
+  data->read(Part::Train, 0, tokens, targets);
+  EXPECT_EQ(tokens, (std::vector<int32_t>{0, 3}));
+  EXPECT_EQ(targets, (std::vector<int32_t>{3, 0}));
+  data->read(Part::Train, 1, tokens, targets);
+  EXPECT_EQ(targets, (std::vector<int32_t>{3, -1}));
+}
+
+TEST(AnswersOnly, TellOfExamplesWithoutOne) {
+  TemporaryFolder folder;
+  TokenizerPtr tokenizer = digits();
+  DataSpec spec =
+      text(folder.write("a.txt", "1+1=2\n12345\n1111+1111=2222\n2+\n"), 0);
+  spec.kind = "lines";
+  spec.answerAfter = "=";
+  spec.answersOnly = true;
+  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 8, -100);
+  std::vector<std::string> notes = data->notes();
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_EQ(notes[1], "3 of the 4 examples of " + spec.files[0] +
+                          " have no answer within their window, the first " +
+                          spec.files[0] +
+                          ":2: with data.answers_only they count for nothing");
+  std::vector<int32_t> tokens(8), targets(8);
+  for (int64_t i : {1, 2, 3}) {
+    data->read(Part::Train, i, tokens, targets);
+    EXPECT_EQ(targets, std::vector<int32_t>(8, -100)) << i;
+  }
+  spec.answerAfter = "*";
+  EXPECT_EQ(messageOf<InputError>([&] { open(spec, *tokenizer, 8, -100); }),
+            "no example of " + spec.files[0] +
+                " has an answer within its window of sequence + 1 = 9 tokens, "
+                "and with data.answers_only nothing else counts: an answer "
+                "follows the first \"*\" (data.answer_after)");
 }
 
 TEST(Json, ReadsLinesAndArrays) {
