@@ -573,18 +573,8 @@ json::Value RecipeBuilder::loss(const Found &found) {
         if (e.isTensorInteger(v.dim().value(), ignore.range))
           e.train.ignore = v.dim().value();
       } else if (v.is(SymbolicValue::String)) {
-        // A token by its text.
-        const TokenizerInfo *info = e.resolveTokenizer(ignore.range);
-        auto place = info ? llvm::find(info->alphabet, v.text())
-                          : std::vector<std::string>::const_iterator();
-        if (info && place != info->alphabet.end())
-          e.train.ignore = place - info->alphabet.begin();
-        else if (info)
-          e.diags.error(802, ignore.range,
-                        info->alphabet.empty()
-                            ? "the tokenizer `" + info->kind +
-                                  "` knows tokens by id here: give the number"
-                            : "the tokenizer has no character " + v.show());
+        if (const TokenizerInfo *info = e.resolveTokenizer(ignore.range))
+          e.train.ignore = tokenId({v.text(), ignore.range}, *info);
       } else if (!v.is(SymbolicValue::None)) {
         wrong(ignore, "ignore", "a token's id, its text, or none", v);
       }
@@ -629,6 +619,27 @@ json::Value RecipeBuilder::loss(const Found &found) {
   return std::move(out);
 }
 
+std::optional<int64_t> RecipeBuilder::tokenId(const Marker &token,
+                                              const TokenizerInfo &info) {
+  auto id = findToken(info, token.text);
+  if (!id) {
+    e.diags.error(808, token.range,
+                  "this tokenizer cannot be used: " +
+                      llvm::toString(id.takeError()));
+    return std::nullopt;
+  }
+  std::string quoted = SymbolicValue::string(token.text).show();
+  if (!*id && !info.alphabet.empty())
+    e.diags.error(802, token.range, "the tokenizer has no character " + quoted);
+  else if (!*id)
+    e.diags
+        .error(802, token.range,
+               quoted + " is not one token of the tokenizer `" + info.kind +
+                   "`")
+        .help("take a token as its vocabulary has it, or an id");
+  return *id;
+}
+
 std::optional<Range> RecipeBuilder::given(const Form &form, StringRef name) {
   if (Override *define = e.findDefine(form.path + "." + name.str()))
     return define->range;
@@ -646,23 +657,13 @@ void RecipeBuilder::hasNoEffect(Range range, const std::string &what,
 void RecipeBuilder::warnAboutPadding() {
   if (!padding)
     return;
-  const TokenizerInfo *info =
-      e.block("tokenizer") ? e.resolveTokenizer(padding->range) : nullptr;
   std::string quoted = SymbolicValue::string(padding->text).show();
-  // Where only the binary knows its id, the user has to look it up.
-  std::string id =
-      info && !info->alphabet.empty() ? quoted
-      : info && info->kind == "bytes"
-          ? std::to_string(static_cast<unsigned char>(padding->text.front()))
-          : "";
   Diagnostic &d = e.diags.warning(
       811, padding->range,
       "padding is trained on: the loss counts " + quoted +
           " behind examples that are shorter, as it does any other token");
-  d.help("leave it out with " +
-         (id.empty() ? "`loss = cross_entropy(ignore = ...)` and its id"
-                     : "`loss = cross_entropy(ignore = " + id + ")`") +
-         "; `ignore = none` says that it is meant");
+  d.help("leave it out with `loss = cross_entropy(ignore = " + quoted +
+         ")`; `ignore = none` says that it is meant");
 }
 
 json::Value RecipeBuilder::optimizer(const Found &found) {

@@ -432,10 +432,10 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
         return std::nullopt;
       }
     }
-    std::vector<std::string> paths = locate(info.files, form.range);
-    if (paths.empty())
+    info.paths = locate(info.files, form.range);
+    if (info.paths.empty())
       return std::nullopt;
-    auto size = tokenizerSize(form.kind, paths, e.options.openTokenizer);
+    auto size = tokenizerSize(form.kind, info.paths, e.options.openTokenizer);
     if (!size) {
       e.diags.error(808, form.range,
                     "this tokenizer cannot be used: " +

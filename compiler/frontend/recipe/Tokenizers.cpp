@@ -54,6 +54,17 @@ Expected<int64_t> tfm::tokenizerSize(StringRef kind,
   });
 }
 
+Expected<std::optional<int64_t>> tfm::findToken(const TokenizerInfo &tokenizer,
+                                                StringRef text) {
+  TokenizerSpec spec;
+  spec.kind = tokenizer.kind;
+  if (!tokenizer.alphabet.empty())
+    spec.json = charsTokenizerJson(tokenizer.alphabet);
+  return reading([&]() -> std::optional<int64_t> {
+    return openTokenizer(spec, tokenizer.paths)->findText(text.str());
+  });
+}
+
 std::string tfm::charsTokenizerJson(llvm::ArrayRef<std::string> alphabet) {
   return makeCharsTokenizer(llvm::join(alphabet, ""))->json();
 }

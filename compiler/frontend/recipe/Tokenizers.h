@@ -18,6 +18,7 @@
 #include "llvm/Support/Error.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@ struct TokenizerInfo {
   /// `sentencepiece`, `gguf`.
   std::string kind;
   std::vector<std::string> files;
+  /// Where these are.
+  std::vector<std::string> paths;
   int64_t size = 0;
   /// `chars`: the alphabet, one UTF-8 character an entry, by id.
   std::vector<std::string> alphabet;
@@ -49,6 +52,11 @@ llvm::Expected<std::vector<std::string>> orderedAlphabet(llvm::StringRef text);
 llvm::Expected<int64_t> tokenizerSize(llvm::StringRef kind,
                                       llvm::ArrayRef<std::string> paths,
                                       bool open);
+
+/// The id of the one token that a text is; nothing where it is none, or
+/// several. Fails with the file that is at fault.
+llvm::Expected<std::optional<int64_t>> findToken(const TokenizerInfo &tokenizer,
+                                                 llvm::StringRef text);
 
 /// A character tokenizer in Hugging Face `tokenizer.json` form.
 std::string charsTokenizerJson(llvm::ArrayRef<std::string> alphabet);
