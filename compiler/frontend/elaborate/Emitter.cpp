@@ -9,6 +9,7 @@
 
 #include "compiler/dialect/IntegerRange.h"
 #include "compiler/dialect/TfmDialect.h"
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -599,6 +600,19 @@ Emitter::idsOutside(Handle gathered) {
   if (ids.isGiven || (ids.low >= 0 && ids.high < rows))
     return std::nullopt;
   return std::pair(ids.low, ids.high);
+}
+
+bool Emitter::looksUp(Handle gathered, Handle given, int64_t id) {
+  auto op = toValue(gathered).getDefiningOp<GatherOp>();
+  if (!op)
+    return false;
+  SetVector<Operation *> users;
+  mlir::getForwardSlice(toValue(given), &users);
+  if (!users.contains(op))
+    return false;
+  IntegerRange ids = impl->ranges.of(op.getIds());
+  return id < 0 ? ids.low < 0
+                : ids.high >= impl->typeOf(op.getTable()).getDimSize(0);
 }
 
 int64_t Emitter::countTokens(Handle &least) {

@@ -121,6 +121,9 @@ public:
   /// chooses rows, where they are not all in its table; nothing where they are,
   /// or where whoever fills the inputs answers for them.
   std::optional<std::pair<int64_t, int64_t>> idsOutside(Handle gathered);
+  /// Whether an id of the input `given` may choose a row of such a `gather`,
+  /// and `id`, which is none of a token, one that is not in its table.
+  bool looksUp(Handle gathered, Handle given, int64_t id);
   /// How many token ids all tables and losses of the finished functions have
   /// rows for. `least` becomes the result of one that has no more, or null.
   int64_t countTokens(Handle &least);

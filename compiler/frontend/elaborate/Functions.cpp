@@ -243,6 +243,9 @@ bool Functions::emit(const FunctionRequest &request) {
   }
   emitter.endFunction(results);
   lookups.checkGathers(before);
+  for (auto [input, handle] : llvm::zip(inputs, handles))
+    if (loss && input.name == "targets" && input.elem == Elem::Int)
+      lookups.checkIgnored(before, handle);
   return !diags.hasErrors();
 }
 

@@ -93,6 +93,23 @@ void TableLookups::checkGathers(size_t first) {
   }
 }
 
+void TableLookups::checkIgnored(size_t first, Emitter::Handle targets) {
+  std::optional<int64_t> ignored = recipe.train.ignore;
+  std::optional<int64_t> size = recipe.tokenizerSize();
+  if (!ignored || (*ignored >= 0 && (!size || *ignored < *size)))
+    return;
+  for (const Lookup &lookup : llvm::ArrayRef(lookups).drop_front(first)) {
+    if (!emitter.looksUp(lookup.result, targets, *ignored))
+      continue;
+    error(222, lookup,
+          "a target may be the one that is left out, `ignore` = " +
+              Twine(*ignored) + ", but " + rowsOf(lookup))
+        .help("let `ignore` be a token, such as the data's `pad`, or bound "
+              "the ids: `min(max(ids, 0), rows - 1)`");
+    return;
+  }
+}
+
 void TableLookups::checkTokens() {
   Emitter::Handle result;
   int64_t count = emitter.countTokens(result);

@@ -34,6 +34,9 @@ public:
   /// Reports ids that choose rows outside of a table, of the lookups from
   /// `first` on. Their function is finished.
   void checkGathers(size_t first);
+  /// The same for a target that the loss leaves out and that is no token: it
+  /// stands in the input `targets` of a loss of the model's own.
+  void checkIgnored(size_t first, Emitter::Handle targets);
   /// The same for those that the tokenizer's tokens would choose, in all
   /// functions.
   void checkTokens();
