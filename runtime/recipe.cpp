@@ -210,6 +210,7 @@ void readData(const json &object, DataSpec &data) {
   read(object, key("data.split_seed"), data.splitSeed);
   read(object, key("data.answer_after"), data.answerAfter);
   read(object, key("data.answers_only"), data.answersOnly);
+  read(object, key("data.begin"), data.begin);
   read(object, key("data.end"), data.end);
   read(object, key("data.pad"), data.pad);
 }

@@ -108,6 +108,8 @@ struct DataSpec {
   std::vector<std::string> validationFiles;
   /// Draw the validation part with this seed; absent: the last part is it.
   std::optional<uint64_t> splitSeed;
+  /// Empty: nothing.
+  std::string begin;
   /// Empty: as the kind has it, see `withDefaults` in data/texts.h.
   std::string answerAfter, end, pad;
   /// Whether targets before an example's answer are the ignored one.

@@ -23,6 +23,7 @@
 #include "runtime/files/run_log.h"
 #include "runtime/files/weights.h"
 #include "runtime/float16.h"
+#include "runtime/generation/generator.h"
 #include "runtime/memory_needed.h"
 #include "runtime/progress.h"
 #include "runtime/quantise.h"
@@ -159,6 +160,70 @@ std::unique_ptr<Dataset> openData(const CommonOptions &options,
     for (const std::string &note : data->notes())
       say("note: " + note + "\n");
   return data;
+}
+
+/// What the tokenizer puts before texts, where the data has not.
+std::string missingBegin(const Recipe &recipe, const Tokenizer &tokenizer,
+                         const Dataset &data) {
+  const std::vector<int32_t> begin = tokenizer.begin();
+  auto length = static_cast<size_t>(recipe.train.sequence);
+  std::vector<int32_t> tokens(length), targets(length);
+  for (Part part : {Part::Train, Part::Validation})
+    if (data.windows(part) > 0 && !data.isStream()) {
+      data.read(part, data.windowStart(part, 0), tokens, targets);
+      if (std::ranges::mismatch(begin, tokens).in1 == begin.end())
+        return ""; // as `data.begin`, the text or a chat template has it
+      break;
+    }
+  return tokenizer.text(begin);
+}
+
+/// Tells of what other programs put before texts, and this training does not.
+void noteMissingBegin(const Recipe &recipe, const Tokenizer &tokenizer,
+                      const Dataset &data) {
+  std::string begin = missingBegin(recipe, tokenizer, data);
+  if (!begin.empty())
+    say(printable(fmt::format(
+            "note: the tokenizer puts {} before texts, but {}. As it is, "
+            "`generate` puts none before prompts of this run, but other "
+            "programs do",
+            begin,
+            data.isStream()
+                ? "windows of a text begin anywhere, without it"
+                : "the examples have none: build with -D 'data.begin=" + begin +
+                      "' to train with it")) +
+        "\n");
+}
+
+/// Tells where prompts begin otherwise for who reads an export.
+void noteOtherBegin(const tfm_model &descriptor, const ExportCommand &command) {
+  // The tokenizer of a published folder goes with its weights.
+  if (!isFolder(command.weights) ||
+      fileExists(command.weights + "/config.json"))
+    return;
+  try {
+    Recipe recipe = parseRecipe(descriptor.recipe);
+    auto tokenizerOf = [&](const std::string &named) {
+      return findTokenizer(
+          descriptor, recipe,
+          {named, command.weights, /*ids=*/false, /*idsWithout=*/true});
+    };
+    TokenizerPtr own = tokenizerOf(""), exported = tokenizerOf(command.out);
+    std::vector<int32_t> ours = beginOf(recipe, *own),
+                         theirs = exported->begin();
+    auto name = [&](const std::vector<int32_t> &begin) {
+      return begin.empty() ? "nothing" : exported->text(begin);
+    };
+    if (ours != theirs)
+      say(printable(fmt::format("note: prompts begin with {} for {}, as its "
+                                "data did, and with {} for {}, as its "
+                                "tokenizer says",
+                                name(ours), command.weights, name(theirs),
+                                command.out)) +
+          "\n");
+  } catch (const InputError &) {
+    // There is no tokenizer, or none that is read.
+  }
 }
 
 /// Throws InputError where a value is beyond the largest number of `type`.
@@ -607,6 +672,8 @@ void train(const tfm_model &descriptor, TrainCommand command,
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);
   Model model(descriptor, *device);
+  if (command.speaks())
+    noteMissingBegin(recipe, *tokenizer, *data);
   std::string out = options.out, resumed = options.resume;
   options.quiet = command.json || !command.speaks();
   if (std::string name = device->name(); !name.empty() && !options.quiet)
@@ -696,9 +763,9 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   Model model(descriptor, *device);
   loadWeights(command, model);
 
-  if (std::vector<int32_t> begin = tokenizer->begin();
+  if (std::string begin = missingBegin(recipe, *tokenizer, *data);
       !begin.empty() && command.speaks())
-    say("note: prompts begin with " + printable(tokenizer->text(begin)) +
+    say("note: prompts begin with " + printable(begin) +
         " here, the windows of the data do not: other programs may measure "
         "with it\n");
   Evaluator evaluator(model, *data, ignored, command.processes);
@@ -805,9 +872,13 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   std::vector<FloatTensor> tensors = parameterTensors(model);
   if (largestOf(command.dtype) < largestOf(StoredType::F32))
     requireWithin(tensors, command.dtype);
-  if (isExportFolder(command.out))
-    return exportFolder(model, command.weights, command.out, command.dtype,
-                        command.overwrite);
+  if (isExportFolder(command.out)) {
+    exportFolder(model, command.weights, command.out, command.dtype,
+                 command.overwrite);
+    if (command.speaks())
+      noteOtherBegin(descriptor, command);
+    return;
+  }
   std::map<std::string, std::string> metadata = {{"format", "pt"},
                                                  {"model", descriptor.name}};
   if (command.dtype == StoredType::INT8 || command.dtype == StoredType::INT4)

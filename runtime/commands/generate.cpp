@@ -380,7 +380,8 @@ private:
 /// before it. Ctrl-C ends a text; Ctrl-D, or Ctrl-C between texts, the session.
 /// With a chat template the lines are messages, and the texts their answers.
 void converse(LogitsSource &logits, const Tokenizer &tokenizer,
-              GenerateOptions options, const ChatTemplate *chat) {
+              std::span<const int32_t> begin, GenerateOptions options,
+              const ChatTemplate *chat) {
   struct sigaction action = {};
   action.sa_handler = onStopText; // no SA_RESTART: reading a line ends too
   sigaction(SIGINT, &action, nullptr);
@@ -418,14 +419,13 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
                             {"content", replaceInvalidUtf8(unescape(typed))}});
         std::vector<int32_t> next =
             promptTokens(tokenizer, chat->render(messages, std::time(nullptr)),
-                         /*withBegin=*/false);
+                         /*begin=*/{});
         checkLength(next, origin, logits, options);
         sequence = std::move(next);
       } else if (!typed.empty() || sequence.empty()) {
         std::string prompt = unescape(typed);
-        std::vector<int32_t> next =
-            promptTokens(tokenizer, prompt, /*withBegin=*/true,
-                         isTerminal ? "the prompt" : origin);
+        std::vector<int32_t> next = promptTokens(
+            tokenizer, prompt, begin, isTerminal ? "the prompt" : origin);
         checkLength(next, origin, logits, options);
         sequence = std::move(next);
         printText(replaceInvalidUtf8(prompt));
@@ -520,6 +520,9 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
       if (std::optional<int32_t> end = tokenizer->find(chat->endToken()))
         options.endTokens.push_back(*end);
   }
+  std::vector<int32_t> begin;
+  if (!chat) // whose template writes what begins a text
+    begin = beginOf(recipe, *tokenizer);
   std::vector<Prompt> prompts;
   if (!command.interactive)
     prompts = promptsFor(command);
@@ -533,8 +536,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
         prompt.origin.empty() ? nameOfPrompt(command) : prompt.origin;
     if (chat)
       prompt.text = chat->render(messagesOf(prompt.text, origin), now);
-    tokens[i] =
-        promptTokens(*tokenizer, prompt.text, /*withBegin=*/!chat, origin);
+    tokens[i] = promptTokens(*tokenizer, prompt.text, begin, origin);
     if (chat && !command.json) // the answer alone is shown
       prompt.text.clear();
   });
@@ -552,7 +554,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
       openLogits(model, recipe.generate.context);
   noteLookahead(model, options, speaks);
   if (command.interactive) {
-    converse(*logits, *tokenizer, options, chat ? &*chat : nullptr);
+    converse(*logits, *tokenizer, begin, options, chat ? &*chat : nullptr);
     return;
   }
   forEach(prompts, bad, speaks, [&](size_t i) {
@@ -635,8 +637,9 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
                      /*idsWithout=*/true});
   requireNoRunFile(out);
   requireNotRead(out, command, descriptor);
-  std::vector<int32_t> tokens = promptTokens(
-      *tokenizer, promptOf(command), /*withBegin=*/true, nameOfPrompt(command));
+  std::vector<int32_t> tokens =
+      promptTokens(*tokenizer, promptOf(command), beginOf(recipe, *tokenizer),
+                   nameOfPrompt(command));
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);

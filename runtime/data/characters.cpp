@@ -67,7 +67,7 @@ std::vector<std::string> dataCharacters(const DataSpec &spec) {
     for (const Example &example : readExamples(data))
       characters.add(example.text, [&](size_t) { return example.place(data); });
   }
-  for (const std::string &text : {data.end, data.pad})
+  for (const std::string &text : {data.begin, data.end, data.pad})
     characters.add(text, [&](size_t) { return "data " + data.kind; });
   return characters.sorted();
 }

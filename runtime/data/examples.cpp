@@ -51,6 +51,7 @@ public:
                          "\" is not one token of the tokenizer");
       return id;
     };
+    begin = named(spec.begin, "begin");
     pad = named(spec.pad, "pad");
     named(spec.end, "end");
     encodeAll();
@@ -106,7 +107,7 @@ public:
       return std::nullopt;
     std::string_view text = example.text;
     Question question;
-    tokenizer.encode(text.substr(0, example.prompt), question.prompt);
+    encode(example, text.substr(0, example.prompt), question.prompt);
     tokenizer.encode(text.substr(example.prompt), question.answer);
     // Nothing to go on from, or nothing to say.
     if (question.prompt.empty() || question.answer.empty())
@@ -128,14 +129,24 @@ private:
     }
   }
 
+  /// Appends the tokens of an example, or of how it begins. What begins it is
+  /// none of its text: words behind it are cut as those of a text are. Who has
+  /// written it out has it once.
+  void encode(const Example &example, std::string_view text,
+              std::vector<int32_t> &to) const {
+    size_t at = to.size();
+    encodeData(tokenizer, text, to, [&] { return example.place(spec); });
+    if (begin && (to.size() == at || to[at] != *begin))
+      to.insert(to.begin() + static_cast<ptrdiff_t>(at), *begin);
+  }
+
   void encodeAll() {
     begins.push_back(0);
     size_t limit = static_cast<size_t>(sequence) + 1;
     size_t shortest = SIZE_MAX;
     bool areEqual = true;
     for (const Example &example : examples) {
-      encodeData(tokenizer, example.text, ids,
-                 [&] { return example.place(spec); });
+      encode(example, example.text, ids);
       size_t length = ids.size() - begins.back();
       if (length > limit && (spec.kind == "sums" || spec.kind == "products"))
         throw InputError("the data " + spec.kind + " has expressions of " +
@@ -183,8 +194,7 @@ private:
       auto first = static_cast<int64_t>(tokens.size());
       if (example.prompt != std::string::npos) {
         prompt.clear();
-        encodeData(tokenizer, example.text.substr(0, example.prompt), prompt,
-                   [&] { return example.place(spec); });
+        encode(example, example.text.substr(0, example.prompt), prompt);
         first = std::ranges::mismatch(prompt, tokens).in2 - tokens.begin();
       }
       if (first >= static_cast<int64_t>(tokens.size()) && unanswered++ == 0)
@@ -215,7 +225,7 @@ private:
   const Tokenizer &tokenizer;
   int64_t sequence;
   std::optional<int32_t> ignore;
-  std::optional<int32_t> pad;
+  std::optional<int32_t> begin, pad;
   std::vector<Example> examples;
   int64_t trainCount = 0;
   /// All examples one after the other; example i is [begins[i], begins[i + 1]).

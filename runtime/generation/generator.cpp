@@ -310,14 +310,25 @@ void generateAll(LogitsSource &source, const Tokenizer &tokenizer,
   }
 }
 
+std::vector<int32_t> beginOfData(const Recipe &recipe,
+                                 const Tokenizer &tokenizer) {
+  if (!recipe.data.begin.empty() && !isStream(recipe.data))
+    if (std::optional<int32_t> id = tokenizer.findText(recipe.data.begin))
+      return {*id};
+  return {};
+}
+
+std::vector<int32_t> beginOf(const Recipe &recipe, const Tokenizer &tokenizer) {
+  std::vector<int32_t> begin = beginOfData(recipe, tokenizer);
+  return begin.empty() ? tokenizer.begin() : begin;
+}
+
 std::vector<int32_t> promptTokens(const Tokenizer &tokenizer,
-                                  std::string_view prompt, bool withBegin,
+                                  std::string_view prompt,
+                                  std::span<const int32_t> begin,
                                   const std::string &origin) {
   try {
     std::vector<int32_t> ids = tokenizer.ids(prompt);
-    std::vector<int32_t> begin;
-    if (withBegin)
-      begin = tokenizer.begin();
     // Who writes `<s>` out wants it once.
     if (ids.size() < begin.size() ||
         !std::equal(begin.begin(), begin.end(), ids.begin()))

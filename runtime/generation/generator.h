@@ -147,13 +147,19 @@ void generateAll(LogitsSource &logits, const Tokenizer &tokenizer,
                  std::span<const std::vector<int32_t>> prompts, int64_t copies,
                  const GenerateOptions &options, TextAudience &audience);
 
-/// The tokens of a prompt, behind those that the tokenizer begins every text
-/// with (unless the model was trained without them); an empty one begins with
+/// The data's `begin`, where it has one.
+std::vector<int32_t> beginOfData(const Recipe &recipe,
+                                 const Tokenizer &tokenizer);
+
+/// What prompts begin with: that, else what the tokenizer puts before texts.
+std::vector<int32_t> beginOf(const Recipe &recipe, const Tokenizer &tokenizer);
+
+/// The tokens of a prompt, behind those of `begin`; an empty one begins with
 /// these, or a new line, or whatever the vocabulary has. Errors begin with
 /// `origin`.
 std::vector<int32_t> promptTokens(const Tokenizer &tokenizer,
                                   std::string_view prompt,
-                                  bool withBegin = true,
+                                  std::span<const int32_t> begin,
                                   const std::string &origin = "the prompt");
 
 /// The recipe's generation defaults, and the tokens that end a text.

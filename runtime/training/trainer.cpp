@@ -91,7 +91,7 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
   hasQuestions = !data.questions(Part::Validation).empty();
   if (train.sample.interval.every > 0)
     samplePrompt = promptTokens(tokenizer, train.sample.prompt,
-                                /*withBegin=*/false,
+                                beginOfData(recipe, tokenizer),
                                 "the prompt of train.sample in the recipe");
 }
 
@@ -603,10 +603,11 @@ void Trainer::save(bool goesOn) {
   progress->exclude(now() - began);
 }
 
-/// The tokenizer for a run directory. Our data has no tokens before a text, so
-/// generation from the run shall put none there either.
-static std::string tokenizerOfRun(const Tokenizer &tokenizer) {
-  if (tokenizer.begin().empty())
+/// The tokenizer for a run directory. Generation from the run shall put before
+/// texts what stood before those of the data, and nothing else.
+static std::string tokenizerOfRun(const Recipe &recipe,
+                                  const Tokenizer &tokenizer) {
+  if (tokenizer.begin() == beginOfData(recipe, tokenizer))
     return tokenizer.json();
   auto root = nlohmann::ordered_json::parse(tokenizer.json());
   root["post_processor"] = nullptr;
@@ -636,7 +637,7 @@ void Trainer::openRun() {
   needs.savesBest = train.validate.every > 0;
   // Who trains for ever has the time to make room for the log.
   constexpr int64_t lineBytes = 128, mostLines = 1 << 17;
-  std::string json = tokenizerOfRun(tokenizer);
+  std::string json = tokenizerOfRun(recipe, tokenizer);
   needs.otherBytes =
       json.size() +
       static_cast<uint64_t>(

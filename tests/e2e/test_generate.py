@@ -804,6 +804,38 @@ train { batch = 2, sequence = 16, steps = 2, sample = every(1, prompt = "To be",
             self.assertEqual(measured.returncode, 0, measured.stderr)
             self.assertEqual(measured.stderr.count("note: prompts begin with <s> here"), count, measured.stderr)
 
+    def test_what_the_tokenizer_begins_texts_with(self):
+        shutil.copy(FIXTURES / "bpe" / "sentencepiece" / "llama.model", self.folder)
+        (self.folder / "begins.tfm").write_text((self.folder / "bare.tfm").read_text() + """
+tokenizer sentencepiece("llama.model")
+data lines("begins.txt")
+train { batch = 2, sequence = 4, steps = 1, loss = cross_entropy(ignore = -1) }
+""")
+        (self.folder / "begins.txt").write_text("To be\nor not to be\n")
+        note = ("note: the tokenizer puts <s> before texts, but the examples have none: build with "
+                "-D 'data.begin=<s>' to train with it.")
+        for defines, begins, notes in ([], [], 1), (["-D", "data.begin=<s>"], [1], 0):
+            program = self.build(self.folder / "begins.tfm", *self.defines(), *defines)
+            trained = run(program, "train", "--out", "begun", "--overwrite", cwd=self.folder)
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+            self.assertEqual(trained.stderr.count(note), notes, trained.stderr)
+            # Once: the tokenizer of the run is that of its data.
+            again = run(program, "train", "--init", "begun", "--out", "more", "--overwrite", cwd=self.folder)
+            self.assertNotIn("note: the tokenizer puts", again.stderr)
+            row = json.loads(self.ok(program, "data", "--json", "--count", "1"))["rows"][0]
+            (self.folder / "written.txt").write_text("<s>To be\nor not to be\n")
+            written = run(program, "train", "--data", "written.txt", "--out", "more", "--overwrite", cwd=self.folder)
+            self.assertNotIn("note: the tokenizer puts", written.stderr)
+            plain = [token for token in row["tokens"] if token != 1][:2]
+            self.assertEqual(row["tokens"][:len(begins)], begins)
+            # Generation begins as the data does, with the tokenizer of the run or the recipe's.
+            for weights in ["begun"] + ["begun/model.safetensors"] * len(begins):
+                ids = [json.loads(self.ok(program, "generate", "--weights", weights, "--greedy", "--json",
+                                          "--tokens", "4", *prompt))["ids"]
+                       for prompt in (["--prompt", "To be"],
+                                      ["--ids", "--prompt", " ".join(map(str, begins + plain))])]
+                self.assertEqual(*ids)
+
 
 class Learning(Folder):
     def test_word_tokenizer_of_the_fixture(self):

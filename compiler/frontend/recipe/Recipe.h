@@ -117,7 +117,8 @@ private:
     std::string text;
     Range range;
   };
-  /// The `end` or `pad` that data has, by its entry or as the kind has it
+  /// The `begin`, `end` or `pad` that data has, by its entry or as the kind has
+  /// it
   /// (`absent`), if any; reports a text that cannot be one token.
   std::optional<Marker> marker(Form &data, llvm::StringRef name,
                                llvm::StringRef absent);

@@ -191,18 +191,21 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
   out["split_seed"] = integerOrNull(data, "split_seed");
   out["answer_after"] = text(data, "answer_after");
   out["answers_only"] = answersOnly(data, out["answer_after"]);
+  out["begin"] = text(data, "begin");
   out["end"] = text(data, "end");
   out["pad"] = text(data, "pad");
   DataSpec absent;
   absent.kind = data.kind;
   absent = withDefaults(absent);
+  marker(data, "begin", "");
   ending = marker(data, "end", absent.end);
   padding = marker(data, "pad", absent.pad);
   hasExamples = !isStream(absent);
   if (!hasExamples)
     ending = padding = std::nullopt;
   bool isOneText = data.kind == "text" || data.kind == "tokens";
-  for (StringRef name : {"seed", "split_seed", "answer_after", "end", "pad"}) {
+  for (StringRef name :
+       {"seed", "split_seed", "answer_after", "begin", "end", "pad"}) {
     bool isUsed = name == "seed" ? generated : !isOneText;
     if (std::optional<Range> entry = given(data, name); entry && !isUsed)
       hasNoEffect(*entry,
@@ -362,6 +365,7 @@ RecipeBuilder::alphabetSource(const Found &from, std::vector<Range> &ranges) {
     return text(form, name).getAsString().value_or("").str();
   };
   source.field = form.kind == "json" ? entry("field") : "";
+  source.begin = entry("begin");
   source.end = entry("end");
   source.pad = entry("pad");
   return source.files.empty() ? std::nullopt : std::optional(source);

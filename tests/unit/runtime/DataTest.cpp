@@ -392,6 +392,34 @@ TEST(Lines, SayHowManyAreCut) {
   EXPECT_TRUE(open(spec, *tokenizer, 6)->notes().empty());
 }
 
+TEST(Begin, StandsOnceBeforeEveryExample) {
+  TemporaryFolder folder;
+  const char *path = TFM_FIXTURES "/bpe/llama/first.json";
+  TokenizerPtr tokenizer = parseTokenizerJson(contentOf(path), path);
+  DataSpec spec =
+      text(folder.write("a.txt", "To\t be\n<s>To\t be\n\tTo be\n"), 0);
+  spec.kind = "pairs";
+  spec.begin = "<s>";
+  spec.answersOnly = true;
+  // Words behind it are cut as those of a text are.
+  std::vector<int32_t> whole = tokenizer->ids("To be");
+  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 2, -100);
+  std::vector<int32_t> tokens(2), targets(2);
+  ASSERT_EQ(whole.size(), 2u);
+  data->read(Part::Train, 0, tokens, targets);
+  EXPECT_EQ(tokens, (std::vector<int32_t>{1, whole[0]}));
+  EXPECT_EQ(targets, (std::vector<int32_t>{-100, whole[1]}));
+  EXPECT_EQ(data->question(Part::Train, 0)->prompt, tokens);
+  data->read(Part::Train, 1, tokens, targets);
+  EXPECT_EQ(tokens[0], 1);
+  EXPECT_NE(tokens[1], 1);
+  // It alone is the prompt where there is no other.
+  data->read(Part::Train, 2, tokens, targets);
+  EXPECT_EQ(tokens, (std::vector<int32_t>{1, whole[0]}));
+  EXPECT_EQ(targets, whole);
+  EXPECT_EQ(data->question(Part::Train, 2)->prompt, std::vector<int32_t>{1});
+}
+
 TEST(AnswersOnly, CountFromTheFirstTokenOfTheAnswer) {
   TemporaryFolder folder;
   TokenizerPtr tokenizer = digits();

@@ -711,11 +711,11 @@ TEST(Prompt, IsReadBesideOthers) {
 }
 
 TEST(Prompt, AnEmptyOneBeginsSomewhere) {
-  EXPECT_EQ(promptTokens(*makeCharsTokenizer("a\nb"), ""),
+  EXPECT_EQ(promptTokens(*makeCharsTokenizer("a\nb"), "", {}),
             (std::vector<int32_t>{1}));
-  EXPECT_EQ(promptTokens(*makeCharsTokenizer("ab"), ""),
+  EXPECT_EQ(promptTokens(*makeCharsTokenizer("ab"), "", {}),
             (std::vector<int32_t>{0}));
-  EXPECT_THROW(promptTokens(*makeCharsTokenizer("ab"), "c"), InputError);
+  EXPECT_THROW(promptTokens(*makeCharsTokenizer("ab"), "c", {}), InputError);
 }
 
 } // namespace

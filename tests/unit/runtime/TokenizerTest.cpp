@@ -407,10 +407,12 @@ TEST(CharBpe, BeginsAsTheFileSays) {
   auto whole = json::parse(contentOf(llamaFixture + "cases.json"))
                    .at("begin")
                    .get<std::vector<int32_t>>();
-  EXPECT_EQ(promptTokens(*tokenizer, "To be"), whole);
-  EXPECT_EQ(promptTokens(*tokenizer, ""), (std::vector<int32_t>{1}));
-  EXPECT_EQ(promptTokens(*tokenizer, "<s>To be").front(), 1);
-  EXPECT_NE(promptTokens(*tokenizer, "<s>To be")[1], 1);
+  EXPECT_EQ(promptTokens(*tokenizer, "To be", tokenizer->begin()), whole);
+  EXPECT_EQ(promptTokens(*tokenizer, "", tokenizer->begin()),
+            (std::vector<int32_t>{1}));
+  EXPECT_EQ(promptTokens(*tokenizer, "<s>To be", tokenizer->begin()).front(),
+            1);
+  EXPECT_NE(promptTokens(*tokenizer, "<s>To be", tokenizer->begin())[1], 1);
 }
 
 // As Hugging Face's tokenizers 0.23 encode: one that is `normalized` is found
