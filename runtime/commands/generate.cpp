@@ -576,6 +576,14 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   if (processes) // so launchers tell them
     std::signal(SIGTERM, onStopAllTexts);
   options.interrupt = &stopText;
+  /// How many prompts have one of these texts.
+  auto promptsWith = [&](const std::vector<size_t> &numbers) {
+    std::set<size_t> prompts;
+    for (size_t number : numbers)
+      prompts.insert(number / static_cast<size_t>(command.count));
+    return static_cast<int64_t>(prompts.size());
+  };
+  int64_t failed = 0;
   if (processes) {
     // Each has every so many-th prompt; the first shows all texts at the end.
     auto count = static_cast<size_t>(processes->count());
@@ -591,12 +599,14 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
                                   own, [](auto &one) { return !one.empty(); })),
           fmt::format(" of the first of {} processes", count));
     KeptTexts kept(std::move(progress));
-    generateAll(*logits, *tokenizer, own, command.count, options, kept);
+    failed = processes->sum(promptsWith(
+        generateAll(*logits, *tokenizer, own, command.count, options, kept)));
     stopText.store(processes->sum(stopText.load()) > 0);
     kept.showAll(*processes, show.get());
   } else {
     try {
-      generateAll(*logits, *tokenizer, tokens, command.count, options, *show);
+      failed = promptsWith(generateAll(*logits, *tokenizer, tokens,
+                                       command.count, options, *show));
     } catch (const InputError &) {
       show->breakOff();
       throw;
@@ -606,7 +616,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     show->finish();
   if (show && !show->isWhole())
     throw Interrupted("");
-  if (auto count = std::ranges::count(bad, true); count > 0)
+  if (int64_t count = std::ranges::count(bad, true) + failed; count > 0)
     throw AgreedError(fmt::format("{} of {} prompts could not be continued, "
                                   "see above",
                                   count, prompts.size()));

@@ -60,6 +60,8 @@ std::string endingOf(const Generated &text, const GenerateOptions &options,
     return "ended before the stop text " + quoted(text.endedBy);
   case Ending::Context:
     return fmt::format("ended with its context of {} tokens full", context);
+  case Ending::Failed:
+    return text.endedBy;
   case Ending::Interrupted:
     break;
   }
@@ -77,6 +79,8 @@ const char *nameOf(Ending ending) {
     return "stop";
   case Ending::Context:
     return "context";
+  case Ending::Failed:
+    return "failed";
   case Ending::Interrupted:
     break;
   }
@@ -156,7 +160,14 @@ TextShow::TextShow(const Texts &texts) : texts(texts), began(now()) {
     count += one.empty() ? 0 : static_cast<size_t>(texts.copies);
 }
 
-void TextShow::end(size_t, Generated generated) {
+void TextShow::end(size_t text, Generated generated) {
+  if (generated.ended == Ending::Failed) {
+    const std::string &origin = texts.promptOf(text).origin;
+    say(printable(fmt::format("error: {}text {} of {}: {}",
+                              origin.empty() ? "" : origin + ": ", text + 1,
+                              texts.size(), generated.endedBy)) +
+        "\n");
+  }
   ++ended;
   whole += generated.ended != Ending::Interrupted;
   tokens += generated.ids.size();
@@ -212,10 +223,11 @@ void PlainTexts::end(size_t text, Generated generated) {
     if (!whole) // what is still to come of it is shown at once
       return;
     printText("\n");
-    saySummary(*whole, texts.options, texts.context,
-               count > 1
-                   ? fmt::format("text {} of {}: ", turn + 1, texts.size())
-                   : "");
+    if (whole->ended != Ending::Failed)
+      saySummary(*whole, texts.options, texts.context,
+                 count > 1
+                     ? fmt::format("text {} of {}: ", turn + 1, texts.size())
+                     : "");
     TextShow::end(turn++, std::move(*whole));
     awaitTurn();
   }

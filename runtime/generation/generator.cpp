@@ -62,7 +62,12 @@ void GrowingText::draw(Sampler &sampler, Chances &chances,
   PhiloxBlock random =
       philox(options.seed, Stream::Sample,
              static_cast<uint32_t>(result.ids.size()), 0, sequence);
-  drawn = sampler.sample(logits, history, unit(low64(random)));
+  try {
+    drawn = sampler.sample(logits, history, unit(low64(random)));
+  } catch (const NothingToChoose &error) {
+    failure = error.what(); // this text ends, and others go on
+    return;
+  }
   if (options.logprobs >= 0 && !isEnd(drawn))
     chances.append(logits.all(), drawn, options.logprobs, result.chances);
 }
@@ -70,6 +75,8 @@ void GrowingText::draw(Sampler &sampler, Chances &chances,
 bool GrowingText::grow() {
   if (result.ids.empty())
     result.firstSeconds = now() - began;
+  if (!failure.empty())
+    return end(Ending::Failed, failure);
   bytes.clear();
   tokenizer.decode(drawn, history.empty() ? -1 : history.back(), bytes);
   if (isEnd(drawn))
@@ -221,12 +228,17 @@ Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
   Drawing drawing(source, options);
   GrowingText text(tokenizer, prompt, options, options.sequence,
                    source.context(), print);
-  return growAlone(drawing, text, [](size_t) {});
+  Generated whole = growAlone(drawing, text, [](size_t) {});
+  if (whole.ended == Ending::Failed)
+    throw NothingToChoose(whole.endedBy);
+  return whole;
 }
 
-void generateAll(LogitsSource &source, const Tokenizer &tokenizer,
-                 std::span<const std::vector<int32_t>> prompts, int64_t copies,
-                 const GenerateOptions &options, TextAudience &audience) {
+std::vector<size_t> generateAll(LogitsSource &source,
+                                const Tokenizer &tokenizer,
+                                std::span<const std::vector<int32_t>> prompts,
+                                int64_t copies, const GenerateOptions &options,
+                                TextAudience &audience) {
   /// Where a text grows.
   struct Place {
     size_t number = 0;
@@ -240,13 +252,23 @@ void generateAll(LogitsSource &source, const Tokenizer &tokenizer,
   std::vector<LogitsSource::Start> starts;
   starts.reserve(places.size());
   Drawing drawing(source, options, static_cast<int64_t>(places.size()));
+  size_t count = prompts.size() * static_cast<size_t>(copies);
+  std::vector<size_t> failed;
+  auto tell = [&](size_t number, Generated generated) {
+    if (generated.ended == Ending::Failed) {
+      if (count == 1)
+        throw NothingToChoose(generated.endedBy);
+      failed.push_back(number);
+    }
+    audience.end(number, std::move(generated));
+  };
   auto end = [&](Place &place) {
     Generated generated = place.text->finish();
     place.text.reset();
     source.leave(&place - places.data());
-    audience.end(place.number, std::move(generated));
+    tell(place.number, std::move(generated));
   };
-  size_t next = 0, count = prompts.size() * static_cast<size_t>(copies);
+  size_t next = 0;
   /// Puts the next text at a place that has none; whether there is one.
   auto prepare = [&](Place &place) {
     while (next < count && !options.isInterrupted()) {
@@ -267,10 +289,10 @@ void generateAll(LogitsSource &source, const Tokenizer &tokenizer,
   };
   if (options.lookahead > 0) {
     for (Place &place = places[0]; prepare(place);)
-      audience.end(place.number,
-                   growAlone(drawing, *place.text,
-                             [&](size_t tokens) { audience.drew(tokens); }));
-    return;
+      tell(place.number, growAlone(drawing, *place.text, [&](size_t tokens) {
+             audience.drew(tokens);
+           }));
+    return failed;
   }
   auto at = [&](int64_t place) -> Place & {
     return places[static_cast<size_t>(place)];
@@ -304,7 +326,7 @@ void generateAll(LogitsSource &source, const Tokenizer &tokenizer,
       if (places[i].text)
         steps.push_back({static_cast<int64_t>(i), places[i].text->last()});
     if (steps.empty())
-      return;
+      return failed;
     source.next(steps, draw);
     audience.drew(steps.size());
   }

@@ -28,6 +28,7 @@ enum class Ending {
   Stop,        ///< one of the stop texts came
   Context,     ///< the context is full, and does not slide
   Interrupted, ///< somebody wanted no more of it
+  Failed,      ///< the options left no token to choose
 };
 
 struct GenerateOptions {
@@ -62,8 +63,8 @@ struct Generated {
   /// How many were drawn: these, and those of a stop text or an end token.
   size_t drawn = 0;
   Ending ended = Ending::Tokens;
-  /// The stop text that ended it, or the end token as it is in the vocabulary;
-  /// else empty.
+  /// The stop text that ended it, the end token as it is in the vocabulary, or
+  /// why it failed; else empty.
   std::string endedBy;
   /// From the beginning, reading the prompt, to the first draw, and to the end.
   double firstSeconds = 0;
@@ -111,8 +112,9 @@ private:
   Generated result;
   Utf8Stream characters;
   std::vector<int32_t> history;
-  /// What was drawn, and is not added yet.
+  /// What was drawn, and is not added yet, or why nothing could be.
   int32_t drawn = 0;
+  std::string failure;
   size_t longestStop = 0;
   size_t printed = 0;
   std::string bytes;
@@ -121,7 +123,7 @@ private:
 };
 
 /// Continues a prompt, which must not be empty. `print` gets the text as it
-/// comes.
+/// comes. Throws NothingToChoose.
 Generated generate(LogitsSource &logits, const Tokenizer &tokenizer,
                    std::span<const int32_t> prompt,
                    const GenerateOptions &options, const TextSink &print);
@@ -142,10 +144,13 @@ public:
 /// copies - 1, and so on; they begin in this order, and end in any. Text i
 /// draws the numbers of the sequence `options.sequence + i`, whichever others
 /// there are. An empty prompt has numbers, but no texts. With
-/// `options.lookahead` there is one text after the other.
-void generateAll(LogitsSource &logits, const Tokenizer &tokenizer,
-                 std::span<const std::vector<int32_t>> prompts, int64_t copies,
-                 const GenerateOptions &options, TextAudience &audience);
+/// `options.lookahead` there is one text after the other. Returns the numbers
+/// of those that failed; where there is one text alone, throws NothingToChoose.
+std::vector<size_t> generateAll(LogitsSource &logits,
+                                const Tokenizer &tokenizer,
+                                std::span<const std::vector<int32_t>> prompts,
+                                int64_t copies, const GenerateOptions &options,
+                                TextAudience &audience);
 
 /// The data's `begin`, where it has one.
 std::vector<int32_t> beginOfData(const Recipe &recipe,

@@ -119,11 +119,11 @@ template <typename T> int32_t firstLargest(std::span<const T> values) {
                                : static_cast<int32_t>(found - values.begin());
 }
 
-/// Throws InputError where there is none.
+/// Throws NothingToChoose where there is none.
 template <typename Values> double highestOf(const Values &values) {
   double highest = largestOf(std::span(values));
   if (highest == -std::numeric_limits<double>::infinity())
-    throw InputError(
+    throw NothingToChoose(
         "no token is left to choose: --logit-bias or --repeat-penalty forbids "
         "all that the model could say");
   return highest;

@@ -8,6 +8,7 @@
 #ifndef TFM_RUNTIME_GENERATION_SAMPLER_H
 #define TFM_RUNTIME_GENERATION_SAMPLER_H
 
+#include "runtime/error.h"
 #include "runtime/generation/logits.h"
 
 #include <cstdint>
@@ -62,14 +63,21 @@ private:
   std::vector<int32_t> order;
 };
 
+/// The options leave no token of those that the model could say.
+class NothingToChoose : public InputError {
+public:
+  using InputError::InputError;
+};
+
 /// Draws tokens. Keeps its buffers, so that drawing allocates nothing.
 class Sampler {
 public:
   Sampler(const SamplerOptions &options, int64_t vocabulary);
 
   /// The next token; `uniform` in [0, 1) decides. `history` are the tokens so
-  /// far. Throws InputError if the logits are not numbers. Where candidates
-  /// decide, with the bits that all logits would give, it asks for no others.
+  /// far. Throws InputError if the logits are not numbers, and NothingToChoose.
+  /// Where candidates decide, with the bits that all logits would give, it asks
+  /// for no others.
   int32_t sample(const Logits &logits, std::span<const int32_t> history,
                  double uniform);
 

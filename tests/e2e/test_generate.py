@@ -435,6 +435,32 @@ class ManyTexts(Folder):
             self.assertTrue(text.startswith(prompt + " "), text)
         self.assertEqual(run(self.one, *options, cwd=self.folder).stdout, result.stdout)
 
+    def test_a_text_without_tokens_to_choose_ends_alone(self):
+        (self.folder / "some.txt").write_text("5\n7 3\n6\n")
+        # 7 alone is left, but not where it was.
+        only = [part for token in range(101) if token != 7 for part in ("--logit-bias", f"{token}=-inf")]
+        only += ["--logit-bias", "7=-1000", "--repeat-penalty", "1e308", "--greedy", "--tokens", "1"]
+        reason = ("no token is left to choose: --logit-bias or --repeat-penalty forbids all that the model "
+                  "could say")
+        for program in self.one, self.three:
+            options = [program, "generate", "--weights", self.source, *only]
+            result = run(*options, "--prompts", "some.txt", cwd=self.folder)
+            self.assertEqual(result.returncode, INPUT_ERROR)
+            self.assertEqual(result.stdout, "5 7\n---\n7 3\n---\n6 7\n")
+            self.assertIn(f"error: some.txt:2: text 2 of 3: {reason}\n", result.stderr)
+            self.assertTrue(result.stderr.endswith("error: 1 of 3 prompts could not be continued, see above\n"),
+                            result.stderr)
+            result = run(*options, "--prompts", "some.txt", "--json", "--count", "2", cwd=self.folder)
+            self.assertEqual(result.returncode, INPUT_ERROR)
+            texts = sorted(map(json.loads, result.stdout.splitlines()), key=lambda text: text["index"])
+            self.assertEqual([text["ended"] for text in texts], 2 * ["tokens"] + 2 * ["failed"] + 2 * ["tokens"])
+            self.assertEqual((texts[2]["text"], texts[2]["ended_by"]), ("", reason))
+            self.assertTrue(result.stderr.endswith("error: 1 of 3 prompts could not be continued, see above\n"),
+                            result.stderr)
+            # It alone is the error.
+            result = run(*options, "--prompt", "7 3", cwd=self.folder)
+            self.assertEqual((result.returncode, result.stderr), (INPUT_ERROR, f"error: {reason}\n"))
+
     def test_standard_input_is_read_from_where_it_is(self):
         options = [self.one, "generate", "--weights", self.source, "--greedy", "--tokens", "2", "--prompts", "-"]
         (self.folder / "two.txt").write_text("5\n7 8\n")

@@ -294,6 +294,18 @@ class Launched(SharedRuns):
         self.assertGreaterEqual(texts.count("1+2="), int(whole[1]))
         self.assertNotIn("without a word", errors)
 
+    def test_a_text_without_tokens_to_choose_ends_alone(self):
+        (self.folder / "some").write_text("1+2=\n4+4=\n2+1=\n")
+        # 4 alone is left, but not where it was.
+        only = [part for token in "012356789+=.#" for part in ("--logit-bias", f'"{token}"=-inf')]
+        result = subprocess.run(self.command(2, "generate", "--weights", "alone", "--prompts", "some", "--tokens", "1", *only,
+                                             "--logit-bias", '"4"=-1000', "--repeat-penalty", "1e308", "--greedy"),
+                                capture_output=True, text=True, env=ENVIRONMENT, cwd=self.folder, check=False)
+        self.assertEqual(result.returncode, 1, result.stderr[-2000:])
+        self.assertEqual(result.stdout, "1+2=4\n---\n4+4=\n---\n2+1=4\n")
+        self.assertIn("error: some:2: text 2 of 3: no token is left to choose", result.stderr)
+        self.assertIn("error: 1 of 3 prompts could not be continued, see above\n", result.stderr)
+
     def test_one_without_a_library_ends_all(self):
         script = self.folder / "lacks.sh"
         script.write_text("#!/bin/sh\nif [ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 1 ]; then export TFM_MPI=/lacks.so; fi\n"

@@ -234,6 +234,47 @@ TEST(GenerateAll, KeepsAllPlacesBusy) {
   EXPECT_EQ(two.rounds, 18u);
 }
 
+// One that has no token left to choose ends alone.
+TEST(GenerateAll, AFailureEndsNoOtherText) {
+  GenerateOptions options = tokens(1);
+  options.sampler.greedy = true;
+  const double none = -std::numeric_limits<double>::infinity();
+  for (int32_t token = 0; token < 256; ++token)
+    if (token != 'b')
+      options.sampler.bias.emplace_back(token, none);
+  options.sampler.bias.emplace_back('b', -100);
+  // Forbids what a text has had.
+  options.sampler.repeatPenalty = 1e308;
+  std::vector<std::vector<int32_t>> prompts = {{'b'}, {'a'}, {'b'}};
+  for (int64_t lookahead : {0, 3})
+    for (size_t places : {1, 2, 5}) {
+      options.lookahead = lookahead;
+      Reciter source("ab", 1 << 20, places);
+      Listener listener;
+      std::vector<size_t> failed = generateAll(source, *makeBytesTokenizer(),
+                                               prompts, 1, options, listener);
+      std::ranges::sort(failed);
+      EXPECT_EQ(failed, (std::vector<size_t>{0, 2}));
+      ASSERT_EQ(listener.texts.size(), 3u);
+      EXPECT_EQ(listener.texts[1].text, "b");
+      EXPECT_EQ(listener.texts[1].ended, Ending::Tokens);
+      for (size_t i : failed) {
+        const Generated &text = listener.texts[i];
+        EXPECT_EQ(text.text, "");
+        EXPECT_EQ(text.ended, Ending::Failed);
+        EXPECT_EQ(text.endedBy.find("no token is left to choose"), 0u);
+      }
+    }
+  Reciter source("ab", 1 << 20, 1);
+  Listener listener;
+  EXPECT_THROW(generateAll(source, *makeBytesTokenizer(), {prompts.data(), 1},
+                           1, options, listener),
+               NothingToChoose);
+  EXPECT_THROW(generate(source, *makeBytesTokenizer(), prompts[0], options,
+                        [](std::string_view) {}),
+               NothingToChoose);
+}
+
 // A text's random numbers are those of its number, whatever runs beside it.
 TEST(GenerateAll, TextsDoNotDependOnTheirNeighbours) {
   std::vector<std::vector<int32_t>> prompts = {{'a'}, {'b'}, {'c'}};
