@@ -651,12 +651,18 @@ class Folders(unittest.TestCase):
             os.environ["XDG_CACHE_HOME"], before = environment["XDG_CACHE_HOME"], os.environ.get("XDG_CACHE_HOME")
             try:
                 result = tfmc("run", *command)
+                told = [tfmc("run", self.model, "generate", *words) for words in (["--help"], ["--promt", "x"])]
             finally:
                 os.environ.pop("XDG_CACHE_HOME")
                 if before is not None:
                     os.environ["XDG_CACHE_HOME"] = before
             self.assertEqual(result.returncode, 0, result.stderr)
             texts.append(result.stdout.split())
+            # What was typed is what the program is called.
+            self.assertEqual([told[0].returncode, told[1].returncode], [0, 2])
+            self.assertIn(f"tfmc run {self.model} generate", told[0].stdout)
+            self.assertIn(f"`tfmc run {self.model} generate --help`", told[1].stderr)
+            self.assertNotIn("model.tfm", told[0].stdout + told[1].stderr)
         for words in (["train"], ["data"], ["eval", "--data", "text.txt"]):
             result = tfmc("run", self.model, *words)
             self.assertEqual(result.returncode, 1)

@@ -267,10 +267,11 @@ static std::vector<std::string> withWeights(std::vector<std::string> command,
   return command;
 }
 
-static int runModel(const std::string &file,
+/// `typed` is what the user calls the file.
+static int runModel(const std::string &file, const std::string &typed,
                     const std::vector<std::string> &defines,
                     const std::vector<std::string> &command) {
-  std::string binary, called = "tfmc run " + file;
+  std::string binary, called = "tfmc run " + typed;
   if (int status = findBinary(file, defines, binary))
     return status;
   execv(binary.c_str(), argumentsOf(called, command).data());
@@ -367,7 +368,7 @@ void tfm::addRunCommand(CLI::App &app, int &status) {
       words = withWeights(std::move(words), file);
       file = *imported;
     }
-    status = runModel(file, options->defines, words);
+    status = runModel(file, options->file, options->defines, words);
   });
 }
 
@@ -389,7 +390,7 @@ static int bench(const BenchOptions &options) {
   if (options.json || options.format != "text")
     arguments.push_back("--json");
   if (!isPage && options.output.empty())
-    return runModel(options.file, options.defines, arguments);
+    return runModel(options.file, options.file, options.defines, arguments);
   std::string text;
   if (int status = runModelInto(text, options.output, options.file,
                                 options.defines, arguments))
