@@ -821,6 +821,12 @@ class Folders(unittest.TestCase):
         compared = tfmc("report", out, "--against", self.model)
         self.assertEqual(compared.returncode, 0, compared.stdout)
         self.assertRegex(compared.stdout, 'colour +"red" +"red" here +agrees')
+        # A model beside the table, else a built-in one.
+        pathlib.Path(own, "mine.json").write_text(json.dumps(dict(table, model="llama.tfm")))
+        built_in = tfmc("import", self.model, "--families", own)
+        self.assertEqual(built_in.returncode, 0, built_in.stderr)
+        self.assertEqual(built_in.stdout, pathlib.Path(out).read_text())
+        pathlib.Path(own, "mine.json").write_text(json.dumps(table))
         self.write(dict(config, colour="blue"))
         self.refused('colour is "blue": this family computes with "red" alone', options=["--families", own])
         config.pop("colour")

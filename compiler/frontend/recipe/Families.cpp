@@ -73,10 +73,12 @@ Expected<nlohmann::json> tfm::readFamilyTable(StringRef name) {
 }
 
 Expected<std::string> tfm::readFamilyModel(StringRef name, StringRef model) {
-  if (std::string path = besideTable(name, model); !path.empty())
+  StringRef text = familyFile(model);
+  // One of the user's own may share a model with one of the compiler's.
+  if (std::string path = besideTable(name, model);
+      !path.empty() && (text.data() == nullptr || fileExists(path)))
     return reading(
         [&] { return readRegularFile(path, "the model of a family"); });
-  StringRef text = familyFile(model);
   if (text.data() == nullptr)
     return llvm::createStringError("the family " + name.str() + " has no " +
                                    model.str());
