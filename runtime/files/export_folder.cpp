@@ -17,6 +17,7 @@
 #include "runtime/files/weights.h"
 #include "runtime/model.h"
 #include "runtime/progress.h"
+#include "runtime/tokenizer/find_tokenizer.h"
 #include "runtime/tokenizer/gguf_tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
 
@@ -148,6 +149,22 @@ void addCompanions(std::map<std::string, std::string> &texts,
     texts[out + "/" + name] = text;
 }
 
+/// The tokenizer that the model was built with, where nothing stands beside
+/// the weights; it is what `generate` takes, too.
+void addOwnTokenizer(std::map<std::string, std::string> &texts,
+                     const tfm_model &model, const std::string &out) {
+  const Recipe recipe = parseRecipe(model.recipe);
+  std::string why = std::string(model.name) + " has none";
+  if (!recipe.tokenizer.kind.empty())
+    try {
+      texts[out + "/tokenizer.json"] = findTokenizer(model, recipe, {})->json();
+      return;
+    } catch (const InputError &problem) {
+      why = problem.what();
+    }
+  say("note: " + printable(out + " gets no tokenizer: " + why) + "\n");
+}
+
 } // namespace
 
 bool isExportFolder(const std::string &path) {
@@ -199,8 +216,7 @@ void exportFolder(const Model &model, const std::string &weights,
   if (isGgufFile)
     addCompanions(texts, weights, out);
   else if (texts.empty())
-    say("note: there is no tokenizer beside " + printable(weights) + ", and " +
-        printable(out) + " gets none\n");
+    addOwnTokenizer(texts, model.descriptor(), out);
   for (const char *name : companions)
     if (const std::string target = out + "/" + name;
         fileExists(target) && !texts.contains(target))

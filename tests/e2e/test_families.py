@@ -912,6 +912,22 @@ train { batch = 2, sequence = 8, steps = 2, optimizer = adam(lr = 1e-2), validat
         self.assertEqual(len({str(files) for files in written.values()}), 1, written)
         self.assertIn("generation_config.json", written["first"][0])
 
+    def test_weights_alone_get_the_tokenizer_of_the_model(self):
+        text = tfmc("import", self.SOURCE).stdout
+        for name, tokenizer, files, note in (
+                ("bare", "", ["config.json", "model.safetensors"], "note: {} gets no tokenizer: Llama has none\n"),
+                ("abc", 'tokenizer chars("abc")\n', ["config.json", "model.safetensors", "tokenizer.json"], "")):
+            pathlib.Path(self.path(f"{name}.tfm")).write_text(text + tokenizer)
+            made = tfmc("build", f"{name}.tfm", "-o", name, cwd=self.folder)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            lone = run(f"./{name}", "export", "--seed", "1", "-o", f"{name}.safetensors", cwd=self.folder)
+            self.assertEqual(lone.returncode, 0, lone.stderr)
+            for weights in (["--seed", "1"], ["--weights", f"{name}.safetensors"]):
+                out = f"{name}-{weights[0][2:]}"
+                exported = run(f"./{name}", "export", *weights, "-o", out + "/", cwd=self.folder)
+                self.assertEqual((exported.returncode, exported.stderr.replace(out + "/", "{}").replace(out, "{}")), (0, note))
+                self.assertEqual(sorted(os.listdir(self.path(out))), files)
+
 
 if __name__ == "__main__":
     main()
