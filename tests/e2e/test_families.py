@@ -912,6 +912,41 @@ train { batch = 2, sequence = 8, steps = 2, optimizer = adam(lr = 1e-2), validat
         self.assertEqual(len({str(files) for files in written.values()}), 1, written)
         self.assertIn("generation_config.json", written["first"][0])
 
+    def test_an_export_that_begins_prompts_otherwise_says_so(self):
+        source = self.path("begins")
+        shutil.copytree(self.SOURCE, source)
+        begin = {"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}
+        pathlib.Path(source, "tokenizer.json").write_text(json.dumps({
+            "version": "1.0", "normalizer": None,
+            "added_tokens": [{"id": 0, "content": "<s>", "special": True, "normalized": False, "lstrip": False,
+                              "rstrip": False, "single_word": False}],
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+            "post_processor": {"type": "TemplateProcessing", "single": begin, "pair": begin,
+                               "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}}},
+            "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+            "model": {"type": "BPE", "vocab": {"<s>": 0, "a": 1, "b": 2, "ab": 3}, "merges": ["a b"]}}))
+        pathlib.Path(self.path("ab.txt")).write_text("ab\nba\n")
+        pathlib.Path(self.path("begins.tfm")).write_text(tfmc("import", source).stdout + """
+data lines("ab.txt")
+train { batch = 1, sequence = 4, steps = 1, loss = cross_entropy(ignore = -100) }
+""")
+        for defines, note in (([], "note: prompts begin with nothing for run-0, as its data did, and with <s> for out-0, "
+                                   "as its tokenizer says\n"), (["-D", "data.begin=<s>"], "")):
+            name = f"{len(defines)}"
+            made = tfmc("build", "begins.tfm", *defines, "-o", f"begins-{name}", cwd=self.folder)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            trained = run(f"./begins-{name}", "train", "--init", source, "--out", f"run-{name}", cwd=self.folder)
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+            self.assertEqual("the tokenizer puts <s> before texts" in trained.stderr, bool(note), trained.stderr)
+            os.mkdir(self.path(f"out-{name}"))
+            exported = run(f"./begins-{name}", "export", "--weights", f"run-{name}", "-o", f"out-{name}", cwd=self.folder)
+            self.assertEqual((exported.returncode, exported.stderr), (0, note))
+            texts = [json.loads(run(f"./begins-{name}", "generate", "--weights", weights, "--prompt", "ab", "--greedy",
+                                    "--json", "--tokens", "3", cwd=self.folder).stdout)["ids"]
+                     for weights in (f"run-{name}", f"out-{name}")]
+            if not note:
+                self.assertEqual(*texts)
+
     def test_weights_alone_get_the_tokenizer_of_the_model(self):
         text = tfmc("import", self.SOURCE).stdout
         for name, tokenizer, files, note in (
