@@ -114,8 +114,8 @@ std::optional<ChatTemplate> ChatTemplate::ofFolder(const std::string &folder) {
   return result;
 }
 
-std::string ChatTemplate::render(const ordered_json &messages,
-                                 std::time_t now) const {
+std::string ChatTemplate::render(const ordered_json &messages, std::time_t now,
+                                 bool forAnswer) const {
   using jinja::Value;
   // To a template what is null is not there.
   ordered_json told = messages;
@@ -124,7 +124,7 @@ std::string ChatTemplate::render(const ordered_json &messages,
       entry = entry->is_null() ? message.erase(entry) : std::next(entry);
   jinja::Members all = variables;
   all.emplace_back("messages", Value::fromJson(told));
-  all.emplace_back("add_generation_prompt", Value::boolean(true));
+  all.emplace_back("add_generation_prompt", Value::boolean(forAnswer));
   all.emplace_back("tools", Value::none());
   all.emplace_back("documents", Value::none());
   try {
@@ -148,18 +148,7 @@ bool isMessageList(std::string_view text) {
          jsonOf(text).contains("messages");
 }
 
-ordered_json messagesOf(const std::string &text, const std::string &origin) {
-  if (!isMessageList(text)) {
-    ordered_json message = {{"role", "user"},
-                            {"content", replaceInvalidUtf8(text)}};
-    return ordered_json::array({message});
-  }
-  ordered_json messages = orderedJsonOf(text);
-  if (messages.is_discarded())
-    throw InputError(origin + " begins as a list of messages, but is not valid "
-                              "JSON");
-  if (messages.is_object())
-    messages = ordered_json(messages["messages"]);
+void requireMessages(const ordered_json &messages, const std::string &origin) {
   if (!messages.is_array() || messages.empty())
     throw InputError("the \"messages\" of " + origin +
                      " are no list of messages");
@@ -173,6 +162,21 @@ ordered_json messagesOf(const std::string &text, const std::string &origin) {
     if (!messages[i].contains("content") && !messages[i].contains("tool_calls"))
       throw InputError(entry + "has no \"content\"");
   }
+}
+
+ordered_json messagesOf(const std::string &text, const std::string &origin) {
+  if (!isMessageList(text)) {
+    ordered_json message = {{"role", "user"},
+                            {"content", replaceInvalidUtf8(text)}};
+    return ordered_json::array({message});
+  }
+  ordered_json messages = orderedJsonOf(text);
+  if (messages.is_discarded())
+    throw InputError(origin + " begins as a list of messages, but is not valid "
+                              "JSON");
+  if (messages.is_object())
+    messages = ordered_json(messages["messages"]);
+  requireMessages(messages, origin);
   return messages;
 }
 

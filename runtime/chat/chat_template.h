@@ -34,10 +34,10 @@ public:
   static std::optional<ChatTemplate> ofGguf(const std::string &path);
 
   /// The prompt for the answer to `messages`, `[{"role": ..., "content":
-  /// ...}]`; `now` is what the template takes for the time. Throws InputError
-  /// with the place of what goes wrong.
-  std::string render(const nlohmann::ordered_json &messages,
-                     std::time_t now) const;
+  /// ...}]`, or, not `forAnswer`, these alone; `now` is what the template takes
+  /// for the time. Throws InputError with the place of what goes wrong.
+  std::string render(const nlohmann::ordered_json &messages, std::time_t now,
+                     bool forAnswer = true) const;
 
   /// A variable of the template.
   void set(const std::string &name, jinja::Value value);
@@ -53,6 +53,10 @@ private:
   jinja::Statements program;
   jinja::Members variables;
 };
+
+/// Throws InputError naming `origin` for what is no list of messages.
+void requireMessages(const nlohmann::ordered_json &list,
+                     const std::string &origin);
 
 /// Whether a prompt's text is a JSON list of messages, or an object with
 /// `messages`: it begins as one.

@@ -7,6 +7,7 @@
 
 #include "runtime/commands/commands.h"
 
+#include "runtime/chat/find_chat.h"
 #include "runtime/comm/micro_batches.h"
 #include "runtime/data/texts.h"
 #include "runtime/device/choose_device.h"
@@ -659,15 +660,16 @@ void train(const tfm_model &descriptor, TrainCommand command,
     options.out = options.log = options.profile = "";
 
   DataSpec spec = dataOf(descriptor, recipe, command.data);
+  const std::string begun =
+      options.resume.empty() ? options.init : options.resume;
   TokenizerPtr tokenizer =
       findTokenizer(descriptor, recipe,
-                    {command.tokenizer,
-                     options.resume.empty() ? options.init : options.resume,
-                     /*ids=*/false, holdsIds(spec)});
+                    {command.tokenizer, begun, /*ids=*/false, holdsIds(spec)});
   std::unique_ptr<Dataset> data =
       openData(command, recipe,
                {spec, *tokenizer, recipe.train.sequence,
-                ignoredTarget(recipe.train, *tokenizer)});
+                ignoredTarget(recipe.train, *tokenizer),
+                [&] { return findChat(command.tokenizer, begun, recipe); }});
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);
@@ -751,8 +753,11 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
     spec.validationFiles.clear();
   }
   std::optional<int32_t> ignored = ignoredTarget(recipe.train, *tokenizer);
-  std::unique_ptr<Dataset> data = openData(
-      command, recipe, {spec, *tokenizer, recipe.train.sequence, ignored});
+  std::unique_ptr<Dataset> data =
+      openData(command, recipe,
+               {spec, *tokenizer, recipe.train.sequence, ignored, [&] {
+                  return findChat(command.tokenizer, command.weights, recipe);
+                }});
   if (command.processes)
     command.processes->requireSame("other data",
                                    data->checksum(recipe.train.sequence),

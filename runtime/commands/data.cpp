@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/chat/find_chat.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/show_texts.h"
 #include "runtime/error.h"
@@ -72,7 +73,8 @@ void showData(const tfm_model &descriptor, const DataCommand &command) {
   int64_t sequence = recipe.train.sequence;
   std::unique_ptr<Dataset> data = openDataFor(
       command, recipe,
-      {spec, *tokenizer, sequence, ignoredTarget(recipe.train, *tokenizer)});
+      {spec, *tokenizer, sequence, ignoredTarget(recipe.train, *tokenizer),
+       [&] { return findChat(command.tokenizer, /*weights=*/"", recipe); }});
   Part part = command.part == "train" ? Part::Train : Part::Validation;
   std::vector<Row> rows = readRows(*data, part, sequence, command.count);
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/chat/chat_template.h"
+#include "runtime/chat/find_chat.h"
 #include "runtime/comm/witness.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/prompts.h"
@@ -85,43 +85,6 @@ std::pair<int32_t, double> parseBias(const std::string &text,
                      "\" is not one token of this vocabulary; give a token or "
                      "its id");
   return {*id, bias};
-}
-
-/// The chat template that stands beside the tokenizer: that the user names,
-/// that of the weights, or the model's own; or within these, in gguf files.
-ChatTemplate findChat(const GenerateCommand &command, const Recipe &recipe) {
-  std::optional<ChatTemplate> found;
-  std::string without;
-  // What stands beside a file is there to be taken instead of its own.
-  auto add = [&](const std::filesystem::path &path) {
-    if (path.empty() || found)
-      return;
-    std::filesystem::path parent = path.parent_path();
-    bool isFile = !isFolder(path) && fileExists(path.string());
-    if (isFile && parent.empty())
-      parent = ".";
-    if (std::string folder = isFolder(path) ? path.string() : parent.string();
-        !folder.empty())
-      found = ChatTemplate::ofFolder(folder);
-    if (!found && isFile && isGguf(path.string())) {
-      found = ChatTemplate::ofGguf(path.string());
-      without = ", and " + path.string() + " has none";
-    }
-  };
-  add(command.tokenizer);
-  if (isFolder(command.weights) || isGguf(command.weights))
-    add(command.weights);
-  if (!recipe.tokenizer.files.empty()) {
-    add(recipe.tokenizer.files[0]);
-    add(std::filesystem::path(recipe.tokenizer.directory) /
-        recipe.tokenizer.files[0]);
-  }
-  if (found)
-    return std::move(*found);
-  throw InputError("there is no chat template: neither chat_template.jinja nor "
-                   "a chat_template in tokenizer_config.json stands beside the "
-                   "tokenizer" +
-                   without + "; name its folder with --tokenizer");
 }
 
 /// A stop text that has characters of which no token is made ends no text.
@@ -515,7 +478,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   }
   std::optional<ChatTemplate> chat;
   if (command.chat) {
-    chat = findChat(command, recipe);
+    chat = findChat(command.tokenizer, command.weights, recipe);
     if (!command.ignoreEos)
       if (std::optional<int32_t> end = tokenizer->find(chat->endToken()))
         options.endTokens.push_back(*end);

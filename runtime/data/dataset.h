@@ -8,6 +8,7 @@
 #ifndef TFM_RUNTIME_DATA_DATASET_H
 #define TFM_RUNTIME_DATA_DATASET_H
 
+#include "runtime/data/texts.h"
 #include "runtime/error.h"
 #include "runtime/recipe.h"
 #include "runtime/tokenizer/tokenizer.h"
@@ -67,6 +68,8 @@ struct DataRequest {
   int64_t sequence;
   /// The target that the loss ignores.
   std::optional<int32_t> ignore;
+  /// For data with messages.
+  FindChat chat = {};
 };
 
 /// Reads everything into memory, but token ids in files, which are read when

@@ -22,7 +22,7 @@ public:
   explicit Examples(const DataRequest &request)
       : spec(withDefaults(request.spec)), tokenizer(request.tokenizer),
         sequence(request.sequence), ignore(request.ignore) {
-    examples = readExamples(spec);
+    examples = readExamples(spec, request.chat);
     if (spec.validationFiles.empty()) {
       if (spec.splitSeed)
         shuffle(*spec.splitSeed);
@@ -30,7 +30,7 @@ public:
           trainingShare(static_cast<int64_t>(examples.size()), spec.validation);
     } else {
       trainCount = static_cast<int64_t>(examples.size());
-      for (Example &example : readExamples(validationOf(spec))) {
+      for (Example &example : readExamples(validationOf(spec), request.chat)) {
         example.file += static_cast<uint32_t>(spec.files.size());
         examples.push_back(std::move(example));
       }
@@ -71,12 +71,14 @@ public:
     auto length = static_cast<int64_t>(begins[index + 1] - begins[index]);
     int32_t padding = pad.value_or(0);
     int32_t noTarget = ignore.value_or(padding);
-    int64_t first = firsts.empty() ? 0 : firsts[index];
     for (int64_t i = 0; i < sequence; ++i) {
       tokens[i] = i < length ? from[i] : padding;
-      bool isTarget = i + 1 < length && i + 1 >= first;
-      targets[i] = isTarget ? from[i + 1] : noTarget;
+      targets[i] = i + 1 < length && !spec.answersOnly ? from[i + 1] : noTarget;
     }
+    if (spec.answersOnly)
+      for (size_t i = answersFrom[index]; i < answersFrom[index + 1]; ++i)
+        std::copy(from + answers[i].begin, from + answers[i].end,
+                  targets.begin() + (answers[i].begin - 1));
     // Without an ignored target the padding is data like any other.
     return ignore || !pad ? std::clamp<int64_t>(length - 1, 0, sequence)
                           : sequence;
@@ -183,24 +185,36 @@ private:
         advice));
   }
 
-  /// Finds the first token of each answer: one that has a part of the prompt,
-  /// too, is the answer's.
+  /// Finds the tokens of all answers: one that has a part of the prompt, too,
+  /// is the answer's.
   void findAnswers() {
-    std::vector<int32_t> prompt;
+    std::vector<int32_t> before;
     for (size_t i = 0; i < examples.size(); ++i) {
       const Example &example = examples[i];
       auto tokens =
           std::span(ids).subspan(begins[i], begins[i + 1] - begins[i]);
-      auto first = static_cast<int64_t>(tokens.size());
-      if (example.prompt != std::string::npos) {
-        prompt.clear();
-        encode(example, example.text.substr(0, example.prompt), prompt);
-        first = std::ranges::mismatch(prompt, tokens).in2 - tokens.begin();
+      /// How many of them the first bytes of the text have whole.
+      auto tokensOf = [&](size_t bytes) -> int64_t {
+        before.clear();
+        encode(example, std::string_view(example.text).substr(0, bytes),
+               before);
+        return std::ranges::mismatch(before, tokens).in2 - tokens.begin();
+      };
+      std::vector<Example::Range> ranges = example.answers;
+      if (ranges.empty() && example.prompt != std::string::npos)
+        ranges = {{example.prompt, example.text.size()}};
+      answersFrom.push_back(answers.size());
+      for (Example::Range range : ranges) {
+        // Nothing says what the first token is.
+        TokenRange answer = {std::max<int64_t>(1, tokensOf(range.begin)),
+                             tokensOf(range.end)};
+        if (answer.begin < answer.end)
+          answers.push_back(answer);
       }
-      if (first >= static_cast<int64_t>(tokens.size()) && unanswered++ == 0)
+      if (answers.size() == answersFrom.back() && unanswered++ == 0)
         firstUnanswered = i;
-      firsts.push_back(first);
     }
+    answersFrom.push_back(answers.size());
     if (unanswered == examples.size())
       throw InputError(fmt::format(
           "no example of {} has an answer within its window of sequence + 1 = "
@@ -231,8 +245,13 @@ private:
   /// All examples one after the other; example i is [begins[i], begins[i + 1]).
   std::vector<int32_t> ids;
   std::vector<size_t> begins;
-  /// With `answersOnly`, of each which of its tokens is the first target.
-  std::vector<int64_t> firsts;
+  /// With `answersOnly`: the tokens of answers, counted within their example;
+  /// those of example i are [answersFrom[i], answersFrom[i + 1]) of them.
+  struct TokenRange {
+    int64_t begin, end;
+  };
+  std::vector<TokenRange> answers;
+  std::vector<size_t> answersFrom;
   /// Examples that are longer than a window, and the tokens of the longest.
   size_t cut = 0;
   size_t longest = 0;

@@ -292,7 +292,8 @@ std::unique_ptr<Dataset> openDataset(const DataRequest &named) {
   for (const std::string &name : spec.validationFiles)
     locateFile(name, spec.directory, "the validation file",
                "-D data.validation_files when you build it");
-  DataRequest request = {spec, named.tokenizer, named.sequence, named.ignore};
+  DataRequest request = {spec, named.tokenizer, named.sequence, named.ignore,
+                         named.chat};
   try {
     return tfm::isStream(spec) ? openStream(request) : openExamples(request);
   } catch (const std::bad_alloc &) {

@@ -7,6 +7,7 @@
 
 #include "runtime/data/texts.h"
 
+#include "runtime/chat/chat_template.h"
 #include "runtime/data/numpy_random.h"
 #include "runtime/device/memory.h"
 #include "runtime/error.h"
@@ -14,11 +15,12 @@
 #include "runtime/files/read_json.h"
 
 #include <algorithm>
+#include <ctime>
 #include <fmt/format.h>
 #include <glob.h>
 #include <nlohmann/json.hpp>
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 namespace tfm {
 
@@ -72,23 +74,118 @@ std::string fieldOf(const json &document, const std::string &field,
                     const std::string &where) {
   if (!document.is_object() || !document.contains(field) ||
       !document[field].is_string())
-    throw InputError(where + ": there is no text in the field \"" + field +
-                     "\"");
+    throw InputError(
+        where + ": there is no text in the field \"" + field + "\"" +
+        (document.is_object() && document.contains("messages")
+             ? ", but there are \"messages\": json(..., field = \"messages\")"
+             : ""));
   return document[field].get<std::string>();
 }
+
+/// How many bytes two texts begin with alike, in whole characters.
+size_t commonPrefix(std::string_view a, std::string_view b) {
+  auto count = static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+  while (count > 0 && count < a.size() &&
+         (static_cast<unsigned char>(a[count]) & 0xC0) == 0x80)
+    --count;
+  return count;
+}
+
+/// Puts messages into the template, which is looked for at the first of them.
+class Messages {
+public:
+  Messages(const FindChat &find, bool answersOnly)
+      : find(find), answersOnly(answersOnly) {}
+
+  /// Their text, and where it has what the assistant says.
+  Example read(const json &messages, const std::string &where) {
+    requireMessages(messages, where);
+    if (!find)
+      throw InputError(where + " has messages, of which only a chat template "
+                               "makes text: write the alphabet out");
+    try {
+      if (!chat)
+        chat = find();
+    } catch (const InputError &error) {
+      throw InputError(where + " has messages, and " + error.what());
+    }
+    Example example;
+    example.text = render(messages, where, /*forAnswer=*/false);
+    if (answersOnly)
+      for (size_t i = 0; i < messages.size(); ++i)
+        if (messages[i]["role"] == "assistant")
+          example.answers.push_back(answerAt(messages, i, example.text, where));
+    return example;
+  }
+
+private:
+  std::string render(const json &messages, const std::string &where,
+                     bool forAnswer) const {
+    try {
+      return chat->render(messages, now, forAnswer);
+    } catch (const InputError &error) {
+      throw InputError(where + ": " + error.what());
+    }
+  }
+
+  /// From where a prompt for this answer ends to where the next message begins.
+  Example::Range answerAt(const json &messages, size_t index,
+                          const std::string &whole,
+                          const std::string &where) const {
+    auto first = [&](size_t count) {
+      return json(json::array_t(
+          messages.begin(), messages.begin() + static_cast<ptrdiff_t>(count)));
+    };
+    const json soFar = first(index + 1);
+    std::string prompt = render(first(index), where, /*forAnswer=*/true);
+    std::string with = render(soFar, where, /*forAnswer=*/false);
+    if (with.starts_with(prompt) && whole.starts_with(with))
+      return {prompt.size(), with.size()};
+    // Templates write a message otherwise where it is not the last one, or
+    // begin an answer with what this one has not (`<think>`): what changes with
+    // its content is its content, and what it has alone behind that ends it.
+    auto changing = [&](json list, const std::string &text) -> Example::Range {
+      list[index]["content"] = "\x01"; // which no text has
+      std::string other = render(list, where, /*forAnswer=*/false);
+      size_t begin = commonPrefix(text, other);
+      size_t end = text.size();
+      for (size_t rest = other.size();
+           end > begin && rest > begin && text[end - 1] == other[rest - 1];
+           --rest)
+        --end;
+      return {begin, end};
+    };
+    Example::Range answer = changing(messages, whole);
+    std::string before = render(first(index), where, /*forAnswer=*/false);
+    if (whole.starts_with(before) && before.size() <= answer.begin)
+      answer.begin =
+          std::clamp(commonPrefix(prompt, whole), before.size(), answer.begin);
+    std::string_view ends =
+        std::string_view(with).substr(changing(soFar, with).end);
+    answer.end +=
+        commonPrefix(ends, std::string_view(whole).substr(answer.end));
+    return answer;
+  }
+
+  const FindChat &find;
+  bool answersOnly;
+  std::optional<ChatTemplate> chat;
+  std::time_t now = std::time(nullptr);
+};
 
 /// One data file with examples; adds what it reads to `examples`.
 class ExampleFile {
 public:
   ExampleFile(const DataSpec &data, uint32_t index, std::string path,
-              std::vector<Example> &examples)
-      : data(data), index(index), path(std::move(path)), examples(examples) {}
+              Messages &messages, std::vector<Example> &examples)
+      : data(data), index(index), path(std::move(path)), messages(messages),
+        examples(examples) {}
 
   /// One JSON document per line, or an array of them.
   void readJson(std::string_view text) {
     size_t begin = text.find_first_not_of(" \t\r\n");
     if (begin != std::string::npos && text[begin] == '[') {
-      json all = jsonOf(text);
+      json all = orderedJsonOf(text);
       if (all.is_discarded())
         throw InputError(path + " is not valid JSON: " + faultOfJson(text));
       for (size_t i = 0; i < all.size(); ++i)
@@ -102,7 +199,7 @@ public:
       if (line.find_first_not_of(" \t") == std::string_view::npos)
         return;
       std::string where = path + ":" + std::to_string(number);
-      json document = jsonOf(line);
+      json document = orderedJsonOf(line);
       if (document.is_discarded())
         throw InputError(where + ": not valid JSON: " + faultOfJson(line));
       addDocument(document, number, /*isLine=*/true, where);
@@ -136,8 +233,13 @@ private:
   void addDocument(const json &document, size_t number, bool isLine,
                    const std::string &where) {
     if (data.kind == "json") {
-      add(fieldOf(document, data.field, where), std::string::npos, number,
-          isLine);
+      auto field =
+          document.is_object() ? document.find(data.field) : document.end();
+      if (field != document.end() && field->is_array())
+        add(messages.read(*field, where), number, isLine);
+      else
+        add(fieldOf(document, data.field, where), std::string::npos, number,
+            isLine);
       return;
     }
     std::string prompt = fieldOf(document, "prompt", where);
@@ -146,14 +248,29 @@ private:
   }
 
   void add(std::string text, size_t prompt, size_t number, bool isLine) {
-    hasText |= !isBlank(text);
-    examples.push_back({std::move(text) + data.end, prompt, index,
-                        static_cast<uint32_t>(number), isLine});
+    Example example;
+    example.text = std::move(text);
+    example.prompt = prompt;
+    add(std::move(example), number, isLine);
+  }
+
+  void add(Example example, size_t number, bool isLine) {
+    hasText |= !isBlank(example.text);
+    // What ends the last answer is the answer's.
+    if (!example.answers.empty() &&
+        example.answers.back().end == example.text.size())
+      example.answers.back().end += data.end.size();
+    example.text += data.end;
+    example.file = index;
+    example.number = static_cast<uint32_t>(number);
+    example.isLine = isLine;
+    examples.push_back(std::move(example));
   }
 
   const DataSpec &data;
   uint32_t index;
   std::string path;
+  Messages &messages;
   std::vector<Example> &examples;
 };
 
@@ -185,7 +302,9 @@ std::string readTextFile(const std::string &path) {
   return text;
 }
 
-void readFiles(const DataSpec &data, std::vector<Example> &examples) {
+void readFiles(const DataSpec &data, const FindChat &chat,
+               std::vector<Example> &examples) {
+  Messages messages(chat, data.answersOnly);
   if (data.kind != "lines" && data.kind != "json" && data.kind != "pairs")
     throw InputError("data " + data.kind + " is not supported");
   if (data.files.empty())
@@ -195,7 +314,7 @@ void readFiles(const DataSpec &data, std::vector<Example> &examples) {
         locateFile(data.files[i], data.directory, "the data file", "--data");
     std::string documents = readTextFile(path);
     size_t before = examples.size();
-    ExampleFile file(data, static_cast<uint32_t>(i), path, examples);
+    ExampleFile file(data, static_cast<uint32_t>(i), path, messages, examples);
     if (data.kind == "json" ||
         (data.kind == "pairs" && looksLikeJson(documents)))
       file.readJson(documents);
@@ -332,13 +451,13 @@ std::string Example::place(const DataSpec &data) const {
   return path + (isLine ? ":" : ", document ") + std::to_string(number);
 }
 
-std::vector<Example> readExamples(const DataSpec &spec) {
+std::vector<Example> readExamples(const DataSpec &spec, const FindChat &chat) {
   DataSpec data = withDefaults(spec);
   std::vector<Example> examples;
   if (isGenerated(data))
     examples = makeExpressions(data);
   else
-    readFiles(data, examples);
+    readFiles(data, chat, examples);
   if (!data.answerAfter.empty())
     for (Example &example : examples) {
       size_t found = example.text.find(data.answerAfter);

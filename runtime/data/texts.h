@@ -15,10 +15,13 @@
 
 #include "runtime/recipe.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace tfm {
+
+class ChatTemplate;
 
 /// Where a file named in a model is: as named, from the working directory, or
 /// in the folder where it was when the model was built; `-` is standard input.
@@ -65,6 +68,11 @@ Text readText(const DataSpec &data);
 struct Example {
   std::string text;
   size_t prompt = std::string::npos;
+  /// Of messages, with `answersOnly`: the bytes of what the assistant says.
+  struct Range {
+    size_t begin, end;
+  };
+  std::vector<Range> answers;
   /// Which of the source's files; those for validation follow the others.
   uint32_t file = 0;
   /// The line in it, of a JSON array the document, of a generated set the
@@ -76,11 +84,17 @@ struct Example {
   std::string place(const DataSpec &data) const;
 };
 
+/// Finds the template that messages are put into; throws InputError where there
+/// is none.
+using FindChat = std::function<ChatTemplate()>;
+
 /// The examples of any other source but `tokens`, in order, with the end token
-/// and without padding. `pairs` are lines of a prompt, a tab and an answer, or
+/// and without padding. The field of a `json` document may hold messages, which
+/// `chat` is for. `pairs` are lines of a prompt, a tab and an answer, or
 /// JSON documents with `prompt` and `answer`. The sums are those of
 /// `numpy.random.default_rng(seed).integers(0, max + 1, size=(count, 2))`.
-std::vector<Example> readExamples(const DataSpec &data);
+std::vector<Example> readExamples(const DataSpec &data,
+                                  const FindChat &chat = {});
 
 } // namespace tfm
 

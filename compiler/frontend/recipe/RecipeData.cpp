@@ -229,8 +229,9 @@ bool RecipeBuilder::answersOnly(Form &data, const json::Value &answerAfter) {
   answersAlone = range;
   DataSpec spec;
   spec.kind = data.kind;
-  if (spec.kind == "pairs" || answerAfter.getAsString() ||
-      !withDefaults(spec).answerAfter.empty())
+  // What documents hold only the binary sees: messages have answers.
+  if (spec.kind == "pairs" || spec.kind == "json" ||
+      answerAfter.getAsString() || !withDefaults(spec).answerAfter.empty())
     return true;
   Diagnostic &d = e.diags.error(804, range,
                                 "`answers_only` needs answers, which `" +

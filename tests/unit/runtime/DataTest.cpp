@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/chat/chat_template.h"
 #include "runtime/data/characters.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/order.h"
@@ -457,6 +458,91 @@ TEST(AnswersOnly, HaveATokenThatIsPartlyThePrompt) {
   EXPECT_EQ(targets, (std::vector<int32_t>{3, 0}));
   data->read(Part::Train, 1, tokens, targets);
   EXPECT_EQ(targets, (std::vector<int32_t>{3, -1}));
+}
+
+TEST(Messages, ArePutIntoTheTemplate) {
+  TemporaryFolder folder;
+  TokenizerPtr tokenizer = makeBytesTokenizer();
+  DataSpec spec =
+      text(folder.write("a.jsonl",
+                        R"({"id": 1, "talk": [{"role": "user", "content": "hi"},
+                      {"role": "assistant", "content": "yo"},
+                      {"role": "user", "content": "a"},
+                      {"role": "assistant", "content": "b"}]})"),
+           0);
+  // A document a line.
+  std::string file = contentOf(spec.files[0]);
+  std::erase(file, '\n');
+  folder.write("a.jsonl", file);
+  spec.kind = "json";
+  spec.field = "talk";
+  spec.end = "$";
+  std::string source =
+      "{% for m in messages %}<{{ m.role }}>{{ m.content }};{% endfor %}"
+      "{% if add_generation_prompt %}<assistant>{% endif %}";
+  int found = 0;
+  FindChat chat = [&] {
+    ++found;
+    return ChatTemplate(source, "chat");
+  };
+  const std::string whole = "<user>hi;<assistant>yo;<user>a;<assistant>b;$";
+  auto length = static_cast<int64_t>(whole.size()) - 1;
+  auto counted = [&] {
+    std::unique_ptr<Dataset> data =
+        openDataset({spec, *tokenizer, length, -100, chat});
+    std::vector<int32_t> tokens(length), targets(length);
+    data->read(Part::Train, 0, tokens, targets);
+    std::string text;
+    for (int32_t target : targets)
+      text += target == -100 ? '_' : static_cast<char>(target);
+    return text;
+  };
+  EXPECT_EQ(counted(), whole.substr(1));
+  // What the assistant says, each time, and what ends the text.
+  spec.answersOnly = true;
+  const std::string none(19, '_');
+  EXPECT_EQ(counted(), none + "yo;" + none + "b;$");
+  EXPECT_EQ(found, 2);
+  // A template may write an answer otherwise where it is the last one, begin
+  // it with what this one has not, or leave it out.
+  const std::string begin = "{% for m in messages %}<{{ m.role }}>",
+                    end = ";{% endfor %}{% if add_generation_prompt %}"
+                          "<assistant>{% endif %}";
+  source = begin +
+           "{% if loop.last and m.role == 'assistant' %}<t>{% endif %}"
+           "{{ m.content }}" +
+           end;
+  length += 3;
+  EXPECT_EQ(counted(), none + "yo;" + none + "<t>b;$");
+  source = begin + "{{ m.content }}" + end +
+           "{% if add_generation_prompt %}<t>{% endif %}";
+  length -= 3;
+  EXPECT_EQ(counted(), none + "yo;" + none + "b;$");
+  source = begin + "{{ m.content if loop.last else '' }}" + end;
+  length -= 5;
+  EXPECT_EQ(counted(), std::string(length - 3, '_') + "b;$");
+  std::string message;
+  source = "{{ raise_exception('no') }}";
+  message = messageOf<InputError>(counted);
+  EXPECT_EQ(message.find(spec.files[0] + ":1: chat:1:"), 0u) << message;
+  chat = []() -> ChatTemplate { throw InputError("there is none"); };
+  EXPECT_EQ(messageOf<InputError>(counted),
+            spec.files[0] + ":1 has messages, and there is none");
+  chat = {};
+  message = messageOf<InputError>(counted);
+  EXPECT_EQ(message.find(spec.files[0] + ":1 has messages, of which only"), 0u)
+      << message;
+  spec.field = "text";
+  message = messageOf<InputError>(counted);
+  EXPECT_NE(message.find("there is no text in the field \"text\""),
+            std::string::npos);
+  for (const char *bad : {R"({"talk": []})", R"({"talk": [1]})",
+                          R"({"talk": [{"role": "user"}]})"}) {
+    folder.write("a.jsonl", bad);
+    spec.field = "talk";
+    EXPECT_NE(messageOf<InputError>(counted).find(spec.files[0] + ":1"),
+              std::string::npos);
+  }
 }
 
 TEST(AnswersOnly, TellOfExamplesWithoutOne) {

@@ -1,0 +1,24 @@
+//===- find_chat.h - the chat template of a command ----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_CHAT_FIND_CHAT_H
+#define TFM_RUNTIME_CHAT_FIND_CHAT_H
+
+#include "runtime/chat/chat_template.h"
+#include "runtime/recipe.h"
+
+namespace tfm {
+
+/// The chat template that stands beside the tokenizer: the one that the user
+/// names (`named`, may be empty), that of the weights, or the model's own; or
+/// within these, in gguf files. Throws InputError where there is none.
+ChatTemplate findChat(const std::string &named, const std::string &weights,
+                      const Recipe &recipe);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_CHAT_FIND_CHAT_H
