@@ -26,7 +26,8 @@ using namespace tfm;
 
 namespace {
 
-/// A tensor of sums over positions at `tag` as a cache, [B, outer, T, inner].
+/// A tensor of sums over positions at `tag` as a cache of all of them, [B,
+/// outer, T, inner].
 RankedTensorType cacheOfSums(Value sums, const SequenceTag &tag,
                              int64_t batch) {
   RankedTensorType type = tensorType(sums);
@@ -46,20 +47,22 @@ struct CacheShape {
   /// The rows of a ring are a multiple of this.
   int64_t rowMultiple;
 
-  /// The rows of the ring in which attention with a window keeps what it may
-  /// yet see: its window, and the positions that one function writes before
-  /// the first of them looks back. Those may all be taken back, or pad a chunk,
-  /// and what they wrote over is not missed. Nothing where whole sequences take
-  /// no more.
-  std::optional<int64_t> ringOf(AttentionOp attention) const {
-    if (!attention.getWindow() || attention.getMask())
-      return std::nullopt;
-    int64_t length = tensorType(attention.getK()).getDimSize(2);
-    auto window = static_cast<int64_t>(*attention.getWindow());
+  /// The rows of the ring that keeps what a position may yet see of `length`:
+  /// the `window` that ends with it, and the positions that one function writes
+  /// before the first of them looks back. Those may all be taken back, or pad a
+  /// chunk, and what they wrote over is not missed. Nothing where whole
+  /// sequences take no more.
+  std::optional<int64_t> ringOf(int64_t window, int64_t length) const {
     if (window >= length)
       return std::nullopt;
     int64_t rows = llvm::alignTo(window + together, rowMultiple);
     return rows < length ? std::optional(rows) : std::nullopt;
+  }
+  std::optional<int64_t> ringOf(AttentionOp attention) const {
+    if (!attention.getWindow() || attention.getMask())
+      return std::nullopt;
+    return ringOf(static_cast<int64_t>(*attention.getWindow()),
+                  tensorType(attention.getK()).getDimSize(2));
   }
 };
 
@@ -90,7 +93,12 @@ SmallVector<RankedTensorType> cachesOf(Operation *op,
     return types;
   }
   Value sums = cast<CumsumOp>(op).getY();
-  return {cacheOfSums(sums, *analysis.find(sums), analysis.batch())};
+  RankedTensorType all =
+      cacheOfSums(sums, *analysis.find(sums), analysis.batch());
+  SmallVector<int64_t> sizes(all.getShape());
+  // The sum before a position is all that it sees.
+  sizes[2] = shape.ringOf(1, sizes[2]).value_or(sizes[2]);
+  return {all.clone(sizes)};
 }
 
 /// The types of the caches of a block in program order; inside of a repeat
@@ -171,6 +179,7 @@ private:
   void cloneRepeat(RepeatOp repeat, BlockState &state);
   void cloneAttention(AttentionOp attention, BlockState &state);
   void cloneCumsum(CumsumOp sum, BlockState &state);
+  Value lastSums(Value cache, Value start, bool isRing);
   void cloneOp(Operation *op, IRMapping &values, PositionSelector &selector);
   std::optional<SequenceTag> placeBefore(Operation *op, Value operand,
                                          const SequenceTag &tag);
@@ -353,29 +362,24 @@ void StepBuilder::cloneAttention(AttentionOp attention, BlockState &state) {
 /// those of the new positions among themselves, or where they are few one at a
 /// time.
 void StepBuilder::cloneCumsum(CumsumOp sum, BlockState &state) {
-  const SequenceTag &tag = *analysis.find(sum.getY());
-  RankedTensorType whole = tensorType(sum.getY());
   Value cache = state.caches[0][state.numUpdated()];
+  RankedTensorType cached = tensorType(cache);
   Value x = state.values.lookup(sum.getX());
   RankedTensorType type = tensorType(x);
+  bool isRing =
+      cached.getDimSize(2) < tensorType(sum.getY()).getDimSize(sum.getAxis());
 
-  RankedTensorType starts = tensorType(state.start);
-  auto number = [&](int32_t value) -> Value {
-    return ConstantOp::create(builder, loc,
-                              DenseElementsAttr::get(starts, value));
-  };
-  Value last =
-      MaxOp::create(builder, loc, b.sub(state.start, number(1)), number(0));
-  Value before = selectPositions(
-      builder, b.reshape(cache, whole), tag, analysis.batch(),
-      analysis.length(),
-      b.reshape(last, RankedTensorType::get({analysis.batch(), 1},
-                                            starts.getElementType())));
+  Value before = lastSums(cache, state.start, isRing);
+  SmallVector<int64_t> shape(type.getShape());
+  shape[sum.getAxis()] = 1;
+  RankedTensorType one = type.clone(shape);
+  before = b.reshape(before, one);
   // Nothing is before the first position of all, whatever the cache holds.
-  RankedTensorType one = tensorType(before);
+  Value zero = ConstantOp::create(
+      builder, loc, DenseElementsAttr::get(tensorType(state.start), 0));
   SmallVector<int64_t> perSequence(one.getRank(), 1);
   perSequence[0] = analysis.batch();
-  Value isFirst = b.compare(CompareKind::eq, state.start, number(0));
+  Value isFirst = b.compare(CompareKind::eq, state.start, zero);
   isFirst = b.reshape(isFirst,
                       RankedTensorType::get(perSequence, builder.getI1Type()));
   isFirst = b.broadcast(isFirst, one.clone(builder.getI1Type()));
@@ -395,13 +399,39 @@ void StepBuilder::cloneCumsum(CumsumOp sum, BlockState &state) {
                  b.broadcast(before, type));
   }
 
-  RankedTensorType cached = tensorType(cache);
   SmallVector<int64_t> rows(cached.getShape());
   rows[2] = count;
-  state.updated[0].push_back(
-      CacheUpdateOp::create(builder, sum.getLoc(), cached, cache,
-                            b.reshape(sums, cached.clone(rows)), state.start));
+  state.updated[0].push_back(CacheUpdateOp::create(
+      builder, sum.getLoc(), cached, cache, b.reshape(sums, cached.clone(rows)),
+      state.start, isRing));
   state.values.map(sum.getY(), sums);
+}
+
+/// The rows of a cache of sums that the positions before `start` have, or any
+/// before the first: [B * outer, inner], read where they are.
+Value StepBuilder::lastSums(Value cache, Value start, bool isRing) {
+  RankedTensorType type = tensorType(cache), starts = tensorType(start);
+  int64_t batch = type.getDimSize(0), outer = type.getDimSize(1),
+          length = type.getDimSize(2), inner = type.getDimSize(3);
+  auto number = [&](int64_t value) -> Value {
+    return ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(starts, static_cast<int32_t>(value)));
+  };
+  Value row = MaxOp::create(builder, loc, b.sub(start, number(1)), number(0));
+  if (isRing) {
+    Value rounds = DivOp::create(builder, loc, row, number(length));
+    row = b.sub(row, b.mul(rounds, number(length)));
+  }
+  RankedTensorType ids = starts.clone({batch, outer});
+  SmallVector<int32_t> first;
+  for (int64_t i = 0; i < batch * outer; ++i)
+    first.push_back(static_cast<int32_t>(i * length));
+  row = b.add(b.broadcast(b.reshape(row, starts.clone({batch, 1})), ids),
+              ConstantOp::create(builder, loc,
+                                 DenseElementsAttr::get(ids, ArrayRef(first))));
+  Value rows = b.reshape(cache, type.clone({batch * outer * length, inner}));
+  return GatherOp::create(builder, loc, rows, row);
 }
 
 void StepBuilder::cloneRepeat(RepeatOp repeat, BlockState &state) {

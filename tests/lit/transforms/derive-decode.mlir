@@ -44,20 +44,22 @@ tfm.param @"t" : tensor<8x4xf32> {init = {kind = "zeros"}}
 
 // -----
 
-// The sum before the new positions comes from the cache of all sums, and is
-// nothing for the first of all; the new sums go into the cache.
+// The sum before the new positions comes from the cache, a ring of the newest,
+// and is nothing for the first of all; the new sums go into the cache.
 // CHECK-LABEL: func.func @prefill
 // CHECK: tfm.cumsum %{{.*}} axis 1 : tensor<1x2x8xf32>
 // CHECK-LABEL: func.func @decode
 // CHECK-SAME: %[[AT:[a-z0-9]+]]: tensor<1xi32> {tfm.name = "position"}
-// CHECK-SAME: %[[SUMS:[a-z0-9]+]]: tensor<1x1x8x8xf32> {tfm.region = "cache.0"}
-// CHECK: %[[TABLE:.*]] = tfm.reshape %[[SUMS]]
-// CHECK: %[[BEFORE:.*]] = tfm.gather
+// CHECK-SAME: %[[SUMS:[a-z0-9]+]]: tensor<1x1x3x8xf32> {tfm.region = "cache.0"}
+// CHECK: %[[ROUNDS:.*]] = tfm.div %{{.*}}, %[[RING:.*]] : tensor<1xi32>
+// CHECK: tfm.mul %[[ROUNDS]], %{{.*}}
+// CHECK: %[[TABLE:.*]] = tfm.reshape %[[SUMS]] : tensor<1x1x3x8xf32> to tensor<3x8xf32>
+// CHECK: %[[BEFORE:.*]] = tfm.gather %[[TABLE]]
 // CHECK: %[[FIRST:.*]] = tfm.compare eq %[[AT]]
 // CHECK: %[[KNOWN:.*]] = tfm.select
 // CHECK: %[[NEW:.*]] = tfm.add %{{.*}}, %[[KNOWN]] : tensor<1x1x8xf32>
 // CHECK: %[[ROW:.*]] = tfm.reshape %[[NEW]] : tensor<1x1x8xf32> to tensor<1x1x1x8xf32>
-// CHECK: %[[UPDATED:.*]] = tfm.cache_update %[[SUMS]], %[[ROW]], %[[AT]]
+// CHECK: %[[UPDATED:.*]] = tfm.cache_update %[[SUMS]], %[[ROW]], %[[AT]] {ring}
 // CHECK: return %{{.*}}, %[[UPDATED]]
 func.func @forward(%tokens: tensor<1x8xi32> {tfm.name = "tokens"}) -> tensor<1x8x8xf32> {
   %table = tfm.get_param @"t" : tensor<8x8xf32>
