@@ -10,6 +10,9 @@
 #include "compiler/schedule/Passes.h"
 #include "compiler/target/KernelTarget.h"
 
+#include "llvm/Support/MathExtras.h"
+#include <numeric>
+
 namespace tfm::sched {
 #define GEN_PASS_DEF_SPLITSUMSPASS
 #include "compiler/schedule/Passes.h.inc"
@@ -26,26 +29,43 @@ bool isSum(Operation *op) {
   return isa_and_nonnull<ReduceSumOp, ReduceMaxOp>(op) && isColumnReduction(op);
 }
 
-/// The kernel that adds up `partials`, [chunks, columns], as `sum` would.
+/// Into how many sums it adds up the rows: one for each index before the axis.
+int64_t sumsOf(Operation *sum) {
+  return tensorType(sum->getResult(0)).getNumElements() /
+         tensorType(sum->getOperand(0)).getShape().back();
+}
+
+/// What adds up `partials`, [chunks, columns], as `sum` would: as many of them
+/// for each of its results.
 Value fold(OpBuilder &b, Operation *sum, Value partials) {
-  RankedTensorType type =
-      tensorType(partials).clone({1, tensorType(partials).getDimSize(1)});
+  int64_t sums = sumsOf(sum), chunks = tensorType(partials).getDimSize(0),
+          columns = tensorType(partials).getDimSize(1);
+  TfmBuilder build{b, sum->getLoc()};
+  RankedTensorType result = tensorType(sum->getResult(0));
+  if (chunks == sums)
+    return build.reshape(partials, result);
+  SmallVector<int64_t> shape = {chunks / sums, columns};
+  if (sums > 1)
+    shape.insert(shape.begin(), sums);
+  auto axis = static_cast<int64_t>(shape.size()) - 2;
+  partials = build.reshape(partials, result.clone(shape));
+  shape[axis] = 1;
+  RankedTensorType type = result.clone(shape);
   MLIRContext *context = b.getContext();
   auto kernel = KernelOp::create(
       b, sum->getLoc(), type, KernelKindAttr::get(context, KernelKind::Fold),
-      b.getI64IntegerAttr(1), b.getI64IntegerAttr(type.getNumElements()),
-      partials, Value(), AccessesAttr::get(context, {Access::Memory}),
+      b.getI64IntegerAttr(sums), b.getI64IntegerAttr(columns), partials,
+      Value(), AccessesAttr::get(context, {Access::Memory}),
       AccessesAttr::get(context, {Access::Point}), ArrayAttr());
   Block *body = b.createBlock(&kernel.getBody(), {}, partials.getType(),
                               partials.getLoc());
   Operation *total = b.clone(*sum);
   total->setOperands(body->getArguments());
-  total->setAttr("axis", b.getI64IntegerAttr(0));
+  total->setAttr("axis", b.getI64IntegerAttr(axis));
   total->getResult(0).setType(type);
   sched::YieldOp::create(b, sum->getLoc(), total->getResults());
   b.setInsertionPointAfter(kernel);
-  return TfmBuilder{b, sum->getLoc()}.reshape(kernel.getResult(0),
-                                              tensorType(sum->getResult(0)));
+  return build.reshape(kernel.getResult(0), result);
 }
 
 void split(KernelOp kernel, int64_t chunks) {
@@ -61,7 +81,7 @@ void split(KernelOp kernel, int64_t chunks) {
     int64_t columns = type.getShape().back();
     types[i] = type.clone({chunks, columns});
     inside.setInsertionPoint(sum);
-    // Rows may be of one text: an axis before theirs.
+    // Rows may be of texts: an axis before theirs.
     Value rows = TfmBuilder{inside, sum->getLoc()}.reshape(
         sum->getOperand(0),
         type.clone({type.getNumElements() / columns, columns}));
@@ -88,6 +108,17 @@ void split(KernelOp kernel, int64_t chunks) {
     sum->erase();
 }
 
+/// Into how many chunks the rows of `kernel` are cut: as many as the target
+/// wants, and so that none has rows of two sums.
+int64_t chunksFor(KernelOp kernel, const KernelTarget &target) {
+  int64_t rows = kernel.getRows(), sums = 1;
+  for (Operation &op : kernel.getBlock()->without_terminator())
+    if (isSum(&op))
+      sums = std::lcm(sums, sumsOf(&op));
+  int64_t parts = llvm::divideCeil(target.chunksOf(rows), sums);
+  return sums * std::min(parts, rows / sums);
+}
+
 struct SplitSumsPass : tfm::sched::impl::SplitSumsPassBase<SplitSumsPass> {
   using SplitSumsPassBase::SplitSumsPassBase;
 
@@ -100,11 +131,11 @@ struct SplitSumsPass : tfm::sched::impl::SplitSumsPassBase<SplitSumsPass> {
       if (llvm::any_of(kernel.getBlock()->without_terminator(),
                        [](Operation &op) { return isSum(&op); }) &&
           kernel.getKind() == KernelKind::Row &&
-          kernels->chunksOf(kernel.getRows()) > 1)
+          chunksFor(kernel, *kernels) > 1)
         split.push_back(kernel);
     });
     for (KernelOp kernel : split)
-      ::split(kernel, kernels->chunksOf(kernel.getRows()));
+      ::split(kernel, chunksFor(kernel, *kernels));
   }
 };
 

@@ -27,6 +27,8 @@ namespace {
 /// Rows of up to this many vectors are unrolled and stay in registers from one
 /// pass to the next.
 constexpr int64_t kUnrolledVectors = 16;
+/// Sums over rows that stay in registers from one row to the next.
+constexpr int64_t kSumsInRegisters = 8;
 /// Columns that a loop over columns handles at a time: as many as one block of
 /// dropout's counters serves.
 constexpr int64_t kLoopColumns = 64;
@@ -132,11 +134,13 @@ public:
       // number does not depend on the threads.
       auto [from, to] = k.share(k.i64(plan.chunks), thread, threads);
       k.loop(from, to, 1, [&](Value chunk) {
-        for (Operation *op : plan.columnReductions)
-          clearAccumulator(op, chunk);
         Value first = k.div(k.mul(chunk, domain.rows), plan.chunks);
         Value last = k.div(k.mul(k.add(chunk, 1), domain.rows), plan.chunks);
         currentChunk = chunk;
+        if (keepsSums())
+          return addInRegisters(first, last);
+        for (Operation *op : plan.columnReductions)
+          clearAccumulator(op, chunk);
         k.loop(first, last, 1, [&](Value row) { emitRow(row); });
       });
       return;
@@ -180,6 +184,35 @@ private:
     });
   }
 
+  /// The vectors of a row.
+  int64_t vectors() const { return llvm::divideCeil(domain.cols, k.lanes); }
+  bool keepsSums() const {
+    return static_cast<int64_t>(plan.columnReductions.size()) * vectors() <=
+           kSumsInRegisters;
+  }
+
+  /// The sums of a chunk of short rows.
+  void addInRegisters(Value first, Value last) {
+    Vectors neutral;
+    for (Operation *op : plan.columnReductions)
+      neutral.append(vectors(), k.splat(neutralOf(op)));
+    Vectors sums =
+        k.loop(first, last, 1, neutral, [&](Value row, ValueRange before) {
+          columnSums.assign(before.begin(), before.end());
+          emitRow(row);
+          return columnSums;
+        });
+    for (auto [i, op] : llvm::enumerate(plan.columnReductions))
+      for (int64_t v = 0; v < vectors(); ++v) {
+        int64_t column = v * k.lanes;
+        Value mask = column + k.lanes > domain.cols
+                         ? k.maskOf(k.i64(domain.cols - column))
+                         : Value();
+        k.store(sums[i * vectors() + v],
+                accumulatorPointer(op, currentChunk, k.i64(column)), mask);
+      }
+  }
+
   void emitRow(Value row) {
     elements.beginRow(row);
     if (plan.ops.empty()) {
@@ -216,13 +249,17 @@ private:
           elements.masked(elements.full(op->getOperand(0)), neutralOf(op)));
     if (plan.ops.empty())
       return elements.store(0, moved(elements));
-    for (Operation *op : plan.columnReductions) {
+    for (auto [i, op] : llvm::enumerate(plan.columnReductions)) {
       if (plan.passes[op] != pass)
         continue;
+      Value x = elements.full(op->getOperand(0));
+      if (!columnSums.empty()) {
+        Value &sum = columnSums[i * vectors() + currentVector];
+        sum = combine(k, op, sum, x);
+        continue;
+      }
       Value pointer = accumulatorPointer(op, currentChunk, column);
-      Value total = combine(k, op, k.load(pointer, mask),
-                            elements.full(op->getOperand(0)));
-      k.store(total, pointer, mask);
+      k.store(combine(k, op, k.load(pointer, mask), x), pointer, mask);
     }
     // All loads come before the stores: a write may lie over a read.
     SmallVector<std::pair<unsigned, Value>> stores;
@@ -284,6 +321,7 @@ private:
       if (column + k.lanes > domain.cols)
         mask = k.maskOf(k.i64(domain.cols - column));
       Value at = k.i64(column);
+      currentVector = column / k.lanes;
       elements.beginColumns(at, mask, column);
       emitVector(pass, reductions, totals, at, mask);
     }
@@ -315,28 +353,34 @@ private:
   KeptValues kept;
   Value scratch;
   Value currentChunk;
+  /// Where they stay in registers: of each reduction, by vectors of a row.
+  Vectors columnSums;
+  int64_t currentVector = 0;
 };
 
-/// Adds the partial results of a column reduction, chunk after chunk.
+/// Adds the partial results of column reductions, chunk after chunk.
 void emitFold(KernelBuilder &k, LaunchOp launch, ValueRange pointers,
               const KernelArguments &arguments) {
   Operation *fold = launch.getFirstOp();
-  int64_t chunks = tensorType(fold->getOperand(0)).getDimSize(0);
-  int64_t cols = launch.getDomain().cols;
+  const int64_t sums = launch.getRows(), cols = launch.getCols();
+  int64_t chunks =
+      tensorType(fold->getOperand(0)).getNumElements() / (sums * cols);
   int64_t vectors = llvm::divideCeil(cols, k.lanes);
   ElementEmitter elements(k, launch, pointers, arguments);
-  elements.beginRow(k.i64(0));
-  auto [from, to] = k.share(k.i64(vectors), k.toI64(arguments.thread),
+  auto [from, to] = k.share(k.i64(sums * vectors), k.toI64(arguments.thread),
                             k.toI64(arguments.threads));
   k.loop(from, to, 1, [&](Value vector) {
-    Value column = k.mul(vector, k.lanes);
+    Value sum = sums == 1 ? k.i64(0) : k.div(vector, vectors);
+    Value column = k.mul(k.sub(vector, k.mul(sum, vectors)), k.lanes);
     Value mask =
         cols % k.lanes ? k.maskOf(k.sub(k.i64(cols), column)) : Value();
+    Value first = k.add(k.mul(sum, chunks * cols), column);
     Value total;
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      Value part = k.load(k.at(pointers[0], k.add(column, chunk * cols)), mask);
+      Value part = k.load(k.at(pointers[0], k.add(first, chunk * cols)), mask);
       total = total ? combine(k, fold, total, part) : part;
     }
+    elements.beginRow(sum);
     elements.beginColumns(column, mask, ElementEmitter::kAnyColumn);
     elements.store(0, total);
   });

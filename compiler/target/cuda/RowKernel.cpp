@@ -69,6 +69,9 @@ struct Plan : RowPlan {
                                blocksFor(chunks, a100.multiprocessors));
   }
 
+  /// By columns: blocks that a row has.
+  int64_t columnBlocks() const { return blocksFor(domain.cols, blockThreads); }
+
   Grid grid() const {
     if (byRows) {
       if (!columnReductions.empty())
@@ -79,7 +82,7 @@ struct Plan : RowPlan {
       return {{blocksFor(domain.rows, rows), 1, 1}, blockThreads};
     }
     if (!columnReductions.empty())
-      return {{blocksFor(domain.cols, blockThreads), chunks, 1}, blockThreads};
+      return {{chunks * columnBlocks(), 1, 1}, blockThreads};
     return {{blocksFor(domain.rows * domain.cols, blockThreads), 1, 1},
             blockThreads};
   }
@@ -207,13 +210,17 @@ private:
   /// A thread's column of the rows of a chunk.
   void emitColumns() {
     int64_t cols = plan.domain.cols;
-    auto [column, mask] = within(block.everyThread(), cols % blockThreads == 0);
-    Value chunk = plan.chunks == 1 ? k.i64(0) : block.block(1);
+    int64_t blocks = plan.columnBlocks();
+    Value chunk = plan.chunks == 1 ? k.i64(0) : k.div(block.block(), blocks);
+    Value first =
+        k.mul(k.sub(block.block(), k.mul(chunk, blocks)), blockThreads);
+    auto [column, mask] =
+        within(k.add(first, block.thread()), cols % blockThreads == 0);
     SmallVector<Value> sums;
     for (Operation *op : plan.columnReductions)
       sums.push_back(k.splat(neutralOf(op)));
-    auto [first, last] = rowsOf(chunk);
-    sums = k.loop(first, last, 1, sums, [&](Value row, ValueRange before) {
+    auto [from, to] = rowsOf(chunk);
+    sums = k.loop(from, to, 1, sums, [&](Value row, ValueRange before) {
       elements.beginRow(row);
       elements.beginColumns(column, mask, ElementEmitter::kAnyColumn);
       SmallVector<Value> next;
@@ -445,30 +452,36 @@ void cuda::emitRowKernel(ModuleOp module, StringRef name, LaunchOp launch) {
 
 void cuda::emitFoldKernel(ModuleOp module, StringRef name, LaunchOp launch) {
   Operation *fold = launch.getFirstOp();
-  int64_t chunks = tensorType(fold->getOperand(0)).getDimSize(0);
-  int64_t cols = launch.getDomain().cols;
-  BlockBuilder block(module, name, launch,
-                     launch.getReads().size() + launch.getWrites().size(),
-                     {{blocksFor(cols, blockThreads), 1, 1}, blockThreads});
+  const int64_t sums = launch.getRows(), cols = launch.getCols();
+  int64_t chunks =
+      tensorType(fold->getOperand(0)).getNumElements() / (sums * cols);
+  BlockBuilder block(
+      module, name, launch,
+      launch.getReads().size() + launch.getWrites().size(),
+      {{blocksFor(sums * cols, blockThreads), 1, 1}, blockThreads});
   KernelBuilder &k = block.k;
   ElementEmitter elements(k, launch, block.pointers, block.arguments);
-  Value column = block.everyThread();
+  Value point = block.everyThread();
+  Value sum = sums == 1 ? k.i64(0) : k.div(point, cols);
+  Value column = k.sub(point, k.mul(sum, cols));
+  Value first = k.add(k.mul(sum, chunks * cols), column);
   auto add = [&] {
     SmallVector<Value> total = k.loop(
         k.i64(0), k.i64(chunks), 1, k.splat(neutralOf(fold)),
         [&](Value chunk, ValueRange before) {
           Value part = k.loadScalar(
-              k.at(block.pointers[0], k.add(k.mul(chunk, cols), column)));
+              k.at(block.pointers[0], k.add(k.mul(chunk, cols), first)));
           return SmallVector<Value>{combine(k, fold, before.front(), part)};
         });
-    elements.beginRow(k.i64(0));
+    elements.beginRow(sum);
     elements.beginColumns(column, Value(), ElementEmitter::kAnyColumn);
     elements.store(0, total.front());
   };
-  if (cols % blockThreads == 0)
+  int64_t points = sums * cols;
+  if (points % blockThreads == 0)
     add();
   else
-    k.ifThen(k.less(column, k.i64(cols)), add);
+    k.ifThen(k.less(point, k.i64(points)), add);
 }
 
 void cuda::emitCopyKernel(ModuleOp module, StringRef name, CopyOp copy) {
