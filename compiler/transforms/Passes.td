@@ -222,8 +222,8 @@ def LegalizeForKernelsPass : Pass<"tfm-legalize-for-kernels", "::mlir::ModuleOp"
   let summary = "ops that no kernel computes, by ops that one does";
   let description = [{
     Padding becomes a concatenation with zeros; a reduction over an axis that is
-    neither first nor last is one over the last axis of the transpose, and one
-    over the first of more than two axes is one over a matrix; rows of a table
+    not the last is one over rows of one axis, or of few terms their sum written
+    out, or where rows would be short one over the transpose; rows of a table
     that have several axes are rows of one; a rotary embedding becomes products
     with the cosine and sine of its angles.
   }];
