@@ -188,6 +188,36 @@ void expectSameLogits(Steps &steps, const Tensor &tokens, const Tensor &forward,
 
 class Decode : public testing::TestWithParam<Source> {};
 
+/// Tests of the runtime on the CPUs; the stand-in driver has those of GPUs.
+class OnCpus : public testing::Test {
+  void SetUp() override {
+    if (testsGpu())
+      GTEST_SKIP() << "of CPUs";
+  }
+};
+
+class DecodeOnCpus : public OnCpus,
+                     public testing::WithParamInterface<Source> {};
+
+/// A program in the runtime, with random weights.
+struct LoadedProgram {
+  explicit LoadedProgram(const Program &program, int threads = 2)
+      : compiled(prepared(program)), device(threads),
+        model(*compiled.model, device) {
+    initialise(model, 5);
+  }
+
+  static mlir::ModuleOp prepared(const Program &program) {
+    EXPECT_TRUE(program.module &&
+                succeeded(prepare(*program.module, testedTarget())));
+    return *program.module;
+  }
+
+  CompiledModel compiled;
+  CpuDevice device;
+  Model model;
+};
+
 /// The rows of the caches of @decode.
 std::vector<int64_t> cacheRows(Program &program) {
   std::vector<int64_t> rows;
@@ -248,14 +278,11 @@ TEST_P(Decode, GivesTheLogitsOfForward) {
 }
 
 // Far beyond a full context, where every token moves the positions of all.
-TEST_P(Decode, SlidesAsWholeSequencesDo) {
+TEST_P(DecodeOnCpus, SlidesAsWholeSequencesDo) {
   Program program(GetParam(), 1);
-  ASSERT_TRUE(program.module &&
-              succeeded(prepare(*program.module, testedTarget())));
-  CompiledModel compiled(*program.module);
-  CpuDevice device(2);
-  Model model(*compiled.model, device);
-  initialise(model, 5);
+  ASSERT_TRUE(program.module);
+  LoadedProgram loaded(program);
+  Model &model = loaded.model;
   std::unique_ptr<LogitsSource> cached = openLogits(model, 0),
                                 whole = wholeSequence(model, 0);
   ASSERT_EQ(cached->context(), whole->context());
@@ -281,14 +308,11 @@ TEST_P(Decode, SlidesAsWholeSequencesDo) {
 
 // Texts come and go at places of their own, and slide; none has an effect on
 // the bits of another, nor has the place.
-TEST_P(Decode, GivesATextTheSameBitsWhateverGrowsBesideIt) {
+TEST_P(DecodeOnCpus, GivesATextTheSameBitsWhateverGrowsBesideIt) {
   Program program(GetParam(), 1, kBatch);
-  ASSERT_TRUE(program.module &&
-              succeeded(prepare(*program.module, testedTarget())));
-  CompiledModel compiled(*program.module);
-  CpuDevice device(2);
-  Model model(*compiled.model, device);
-  initialise(model, 5);
+  ASSERT_TRUE(program.module);
+  LoadedProgram loaded(program);
+  Model &model = loaded.model;
   std::unique_ptr<LogitsSource> source = openLogits(model, 0),
                                 whole = wholeSequence(model, 0);
   ASSERT_EQ(source->places(), kBatch);
@@ -361,7 +385,7 @@ TEST_P(Decode, GivesATextTheSameBitsWhateverGrowsBesideIt) {
 
 // Which thread draws a text's tokens makes no difference, nor how many there
 // are.
-TEST_P(Decode, DrawsTheSameOnAnyNumberOfThreads) {
+TEST_P(DecodeOnCpus, DrawsTheSameOnAnyNumberOfThreads) {
   Program program(GetParam(), 1, kBatch);
   ASSERT_TRUE(program.module &&
               succeeded(prepare(*program.module, testedTarget())));
@@ -398,14 +422,11 @@ TEST_P(Decode, DrawsTheSameOnAnyNumberOfThreads) {
 
 // Parts of prompts are read together, several of one text too. A text has the
 // bits that it has alone, and so has what follows it.
-TEST_P(Decode, ReadsPromptsTogether) {
+TEST_P(DecodeOnCpus, ReadsPromptsTogether) {
   Program program(GetParam(), 1, kBatch, /*few=*/0, /*segment=*/2);
-  ASSERT_TRUE(program.module &&
-              succeeded(prepare(*program.module, testedTarget())));
-  CompiledModel compiled(*program.module);
-  CpuDevice device(2);
-  Model model(*compiled.model, device);
-  initialise(model, 5);
+  ASSERT_TRUE(program.module);
+  LoadedProgram loaded(program);
+  Model &model = loaded.model;
   std::unique_ptr<LogitsSource> source = openLogits(model, 0),
                                 whole = wholeSequence(model, 0);
   auto context = static_cast<size_t>(source->context());
@@ -524,12 +545,9 @@ TEST_P(Decode, GivesTheLogitsOfForwardInSegments) {
 void expectVerified(const Source &text) {
   constexpr int64_t few = 4;
   Program program(text, 1, kBatch, few);
-  ASSERT_TRUE(program.module &&
-              succeeded(prepare(*program.module, testedTarget())));
-  CompiledModel compiled(*program.module);
-  CpuDevice device(2);
-  Model model(*compiled.model, device);
-  initialise(model, 5);
+  ASSERT_TRUE(program.module);
+  LoadedProgram loaded(program);
+  Model &model = loaded.model;
   std::unique_ptr<LogitsSource> source = openLogits(model, 0);
   auto context = static_cast<size_t>(source->context());
   std::mt19937 random(7);
@@ -570,7 +588,9 @@ void expectVerified(const Source &text) {
   }
 }
 
-TEST_P(Decode, VerifiesSeveralTokensAtOnce) { expectVerified(GetParam()); }
+TEST_P(DecodeOnCpus, VerifiesSeveralTokensAtOnce) {
+  expectVerified(GetParam());
+}
 
 /// Every layer keeps a ring of its window, the first a longer one.
 const char *const windowed = R"tfm(
@@ -806,11 +826,15 @@ model Bigram(vocab = 11, context = 8, width = 4) {
     {"Lab", "lab.tfm", {}},
     {"Cs444", "cs444.tfm", {}}};
 
-INSTANTIATE_TEST_SUITE_P(Models, Decode, testing::ValuesIn(kModels),
-                         [](const auto &info) { return info.param.name; });
+std::string nameOf(const testing::TestParamInfo<Source> &info) {
+  return info.param.name;
+}
+INSTANTIATE_TEST_SUITE_P(Models, Decode, testing::ValuesIn(kModels), nameOf);
+INSTANTIATE_TEST_SUITE_P(Models, DecodeOnCpus, testing::ValuesIn(kModels),
+                         nameOf);
 
 // Keys and values that are the same floats become the same integers.
-TEST(Decode, VerifiesTokensOfACacheOfIntegers) {
+TEST_F(OnCpus, VerifiesTokensOfACacheOfIntegers) {
   std::string text = std::string(windowed) + "generate { cache = int8 }\n";
   for (const char *window : {"5", "20", "100"}) {
     Source model{
@@ -879,20 +903,16 @@ model Other(vocab = 11, context = 8, width = 8) {
 }
 )tfm"},
                 1) {
-    EXPECT_TRUE(program.module &&
-                succeeded(prepare(*program.module, testedTarget())));
     EXPECT_FALSE(program.function("prefill") || program.function("decode"));
-    compiled = std::make_unique<CompiledModel>(*program.module);
-    model = std::make_unique<Model>(*compiled->model, device);
-    initialise(*model, 5);
   }
 
   /// The oracle's logits of @forward on 8 tokens.
   Tensor forward(llvm::ArrayRef<int32_t> tokens) {
     oracle::Environment environment;
-    for (const tfm_parameter &parameter : model->parameters()) {
+    for (const tfm_parameter &parameter : loaded.model.parameters()) {
       Tensor value({parameter.shape, parameter.shape + parameter.rank});
-      llvm::copy(model->readValue(parameter).values(), value.data.begin());
+      llvm::copy(loaded.model.readValue(parameter).values(),
+                 value.data.begin());
       environment.parameters[parameter.name] = value;
     }
     Tensor input({1, 8});
@@ -903,9 +923,7 @@ model Other(vocab = 11, context = 8, width = 8) {
   }
 
   Program program;
-  CpuDevice device{2};
-  std::unique_ptr<CompiledModel> compiled;
-  std::unique_ptr<Model> model;
+  LoadedProgram loaded{program};
 };
 
 const std::vector<int32_t> kTokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5};
@@ -922,10 +940,10 @@ void expectRow(std::span<const float> got, const Tensor &expected, int64_t t) {
 
 // Causal in a way that the derivation does not follow: what pads a short text
 // cannot be seen, and each of its positions has the logits of the whole.
-TEST(Fallback, OfACausalModelTakesShortTexts) {
+TEST_F(OnCpus, OfACausalModelTakesShortTexts) {
   Fallback fallback("softmax(x @ x.T + future) @ x");
   Tensor expected = fallback.forward(llvm::ArrayRef(kTokens).take_front(8));
-  std::unique_ptr<LogitsSource> logits = openLogits(*fallback.model, 0);
+  std::unique_ptr<LogitsSource> logits = openLogits(fallback.loaded.model, 0);
   std::span<const int32_t> prompt = std::span(kTokens).first(1);
   expectRow(logits->start(prompt), expected, 0);
   for (int64_t t = 1; t < 8; ++t)
@@ -936,9 +954,9 @@ TEST(Fallback, OfACausalModelTakesShortTexts) {
 }
 
 // In a model that looks ahead, only a text that fills all positions has logits.
-TEST(Fallback, OfAModelThatLooksAheadNeedsWholeTexts) {
+TEST_F(OnCpus, OfAModelThatLooksAheadNeedsWholeTexts) {
   Fallback fallback("softmax(x @ x.T) @ x");
-  std::unique_ptr<LogitsSource> logits = openLogits(*fallback.model, 0);
+  std::unique_ptr<LogitsSource> logits = openLogits(fallback.loaded.model, 0);
   for (size_t count : {size_t(1), size_t(3), size_t(7)})
     try {
       logits->start(std::span(kTokens).first(count));
@@ -958,7 +976,8 @@ TEST(Fallback, OfAModelThatLooksAheadNeedsWholeTexts) {
     expectRow(logits->next(kTokens[end - 1]),
               fallback.forward(llvm::ArrayRef(kTokens).slice(end - 8, 8)), 7);
   // A window that never fills the positions has none either.
-  EXPECT_THROW(openLogits(*fallback.model, 5)->start(kTokens), InputError);
+  EXPECT_THROW(openLogits(fallback.loaded.model, 5)->start(kTokens),
+               InputError);
 }
 
 // A matrix for every position, and sequences at different ones: no product of

@@ -290,6 +290,25 @@ TEST(TopKCompiled, TiesAndNoNumbers) {
   }
 }
 
+/// The program `text`, whose function f is one of training, and what it means.
+struct TrainingProgram {
+  TrainingProgram(const std::string &text, int64_t seed)
+      : module(text), original(text) {
+    EXPECT_TRUE(module.function("f")) << text;
+    module.function("f").setSymName("train");
+    inputs = roundedInputs(original.function("f"), seed);
+  }
+
+  std::vector<Tensor> expected() {
+    return oracle::evaluateOrFail(original.function("f"), inputs,
+                                  dropoutEnvironment);
+  }
+  std::vector<Tensor> results() { return runCompiled(module, inputs); }
+
+  TestModule module, original;
+  std::vector<Tensor> inputs;
+};
+
 // What is dropped is exactly what the oracle drops, at every size.
 TEST(DropoutCompiled, MasksAreThoseOfTheOracle) {
   for (auto [rows, columns] :
@@ -311,13 +330,9 @@ TEST(DropoutCompiled, MasksAreThoseOfTheOracle) {
         })",
                                        type, all, rate)
                              .str();
-      TestModule module(text), original(text);
-      ASSERT_TRUE(module.function("f")) << text;
-      module.function("f").setSymName("train");
-      std::vector<Tensor> inputs = roundedInputs(original.function("f"), rows);
-      std::vector<Tensor> expected = oracle::evaluateOrFail(
-          original.function("f"), inputs, dropoutEnvironment);
-      std::vector<Tensor> results = runCompiled(module, inputs);
+      TrainingProgram program(text, rows);
+      std::vector<Tensor> expected = program.expected(),
+                          results = program.results();
       ASSERT_EQ(results.size(), expected.size());
       int64_t dropped = 0, kept = 0;
       for (size_t i = 0; i < results.size(); ++i)
@@ -495,14 +510,9 @@ TEST(AttentionCompiled, OfBf16) {
                                        length, width, keyHeads, attributes)
                              .str();
       SCOPED_TRACE(text);
-      TestModule module(text), original(text);
-      ASSERT_TRUE(module.function("f"));
-      module.function("f").setSymName("train");
-      std::vector<Tensor> inputs =
-          roundedInputs(original.function("f"), length);
-      std::vector<Tensor> expected = oracle::evaluateOrFail(
-          original.function("f"), inputs, dropoutEnvironment);
-      std::vector<Tensor> results = runCompiled(module, inputs);
+      TrainingProgram program(text, length);
+      std::vector<Tensor> expected = program.expected(),
+                          results = program.results();
       EXPECT_LE(oracle::relativeError(results[0], expected[0]), 1.0 / 128);
       EXPECT_LE(oracle::relativeError(results[1], expected[1]), 1e-5);
     }
@@ -531,15 +541,11 @@ TEST(AttentionCompiled, CacheOfBf16) {
                           queries, rows, width, heads, attributes)
                 .str();
         SCOPED_TRACE(text);
-        TestModule module(text), original(text);
-        ASSERT_TRUE(module.function("f"));
-        module.function("f").setSymName("train");
-        std::vector<Tensor> inputs =
-            roundedInputs(original.function("f"), queries);
+        TrainingProgram program(text, queries);
+        std::vector<Tensor> &inputs = program.inputs;
         inputs[3].data = {static_cast<double>(first),
                           static_cast<double>(rows - queries)};
-        std::vector<Tensor> expected = oracle::evaluateOrFail(
-            original.function("f"), inputs, dropoutEnvironment);
+        std::vector<Tensor> expected = program.expected();
         for (Tensor *cache : {&inputs[1], &inputs[2]})
           for (size_t i = 0; i != cache->data.size(); ++i) {
             auto row = static_cast<int64_t>(i) / width % rows;
@@ -547,7 +553,7 @@ TEST(AttentionCompiled, CacheOfBf16) {
             if (text == 0 && row >= first + queries)
               cache->data[i] = NAN;
           }
-        std::vector<Tensor> results = runCompiled(module, inputs);
+        std::vector<Tensor> results = program.results();
         EXPECT_LE(oracle::relativeError(results[0], expected[0]), 1.0 / 128);
         EXPECT_LE(oracle::relativeError(results[1], expected[1]), 1e-5);
       }
