@@ -83,6 +83,16 @@ func::FuncOp tfm::findProgram(ModuleOp module, ProgramKind kind) {
   return module.lookupSymbol<func::FuncOp>(nameOf(kind));
 }
 
+LogicalResult tfm::addResult(func::FuncOp function, Value value,
+                             StringRef name) {
+  Operation *end = function.getBody().front().getTerminator();
+  end->insertOperands(end->getNumOperands(), value);
+  Builder b(function.getContext());
+  return function.insertResult(
+      function.getNumResults(), value.getType(),
+      b.getDictionaryAttr(b.getNamedAttr("tfm.name", b.getStringAttr(name))));
+}
+
 ArrayRef<ProgramKind> tfm::builtPrograms() {
   static constexpr ProgramKind kinds[] = {
       ProgramKind::Refresh,       ProgramKind::Train,

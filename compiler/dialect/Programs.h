@@ -10,6 +10,7 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/LogicalResult.h"
 
 #include <cstdint>
 #include <optional>
@@ -17,6 +18,7 @@
 
 namespace mlir {
 class ModuleOp;
+class Value;
 namespace func {
 class FuncOp;
 } // namespace func
@@ -50,6 +52,9 @@ llvm::StringRef nameOf(ProgramKind kind);
 std::optional<ProgramKind> programKind(llvm::StringRef name);
 /// Null where the module has none.
 mlir::func::FuncOp findProgram(mlir::ModuleOp module, ProgramKind kind);
+/// Makes `value` one more result of a function, by that name.
+llvm::LogicalResult addResult(mlir::func::FuncOp function, mlir::Value value,
+                              llvm::StringRef name);
 /// What a binary may have, in the order in which a run goes through them.
 llvm::ArrayRef<ProgramKind> builtPrograms();
 /// Those of them that work on the caches of generation.

@@ -28,11 +28,11 @@ void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(createRecordFactsPass());
   passes.addPass(createDifferentiatePass());
   passes.addPass(createAccumulateGradientsPass());
-  if (int64_t rows = target.rowsOfLoss()) {
-    passes.addPass(createSimplifyPass());
-    passes.addPass(createChunkLossPass({rows}));
-  }
   passes.addPass(createStripDropoutPass());
+  passes.addPass(createMeasurePredictionsPass());
+  passes.addPass(createSimplifyPass());
+  KernelTarget::LossChunks rows = target.lossChunks();
+  passes.addPass(createChunkLossPass({rows.trained, rows.evaluated}));
   KernelTarget::WeightPanels panels = target.weightPanels();
   passes.addPass(createStoreWeightsPass(
       {panels.outputs, panels.mostTerms, target.readsWeightsByOutputs()}));

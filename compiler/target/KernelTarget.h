@@ -176,10 +176,16 @@ public:
     int64_t outputs = 0, mostTerms = 0;
   };
   virtual WeightPanels weightPanels() const { return {}; }
-  /// The fewest rows of a chunk in which the loss over a vocabulary, and its
-  /// derivative, is computed, so that the logits of a whole batch are never
-  /// there; 0: all rows at once.
-  virtual int64_t rowsOfLoss() const { return 0; }
+  /// The fewest rows of a chunk in which the loss over a vocabulary is
+  /// computed, so that the logits of a whole batch are never there; 0: all rows
+  /// at once.
+  struct LossChunks {
+    /// With its derivative.
+    int64_t trained = 0;
+    /// Without: a head is read for each chunk, and multiplies that many rows.
+    int64_t evaluated = 256;
+  };
+  virtual LossChunks lossChunks() const { return {}; }
   /// Whether products read weights of bf16 fastest where the terms of an output
   /// follow each other.
   virtual bool readsWeightsByOutputs() const { return false; }

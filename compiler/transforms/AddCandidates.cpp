@@ -50,15 +50,9 @@ private:
       return success();
     OpBuilder builder(end);
     auto best = TopKOp::create(builder, logits.getLoc(), logits, count);
-    auto give = [&](Value value, StringRef name) {
-      end->insertOperands(end->getNumOperands(), value);
-      return function.insertResult(
-          function.getNumResults(), value.getType(),
-          builder.getDictionaryAttr(
-              builder.getNamedAttr("tfm.name", builder.getStringAttr(name))));
-    };
-    return success(succeeded(give(best.getValues(), "candidates")) &&
-                   succeeded(give(best.getIndices(), "candidate_ids")));
+    return success(
+        succeeded(addResult(function, best.getValues(), "candidates")) &&
+        succeeded(addResult(function, best.getIndices(), "candidate_ids")));
   }
 };
 

@@ -37,9 +37,9 @@ namespace {
 class Loss {
 public:
   /// Nothing where the ops are others than are known here.
-  static std::optional<Loss> of(CrossEntropyBackwardOp derivative) {
+  static std::optional<Loss> of(Value logits) {
     Loss loss;
-    loss.product = productUnder(derivative.getLogits());
+    loss.product = productUnder(logits);
     if (!loss.product || !loss.collect() || loss.readsTwoWays() ||
         loss.dependsOnItself())
       return std::nullopt;
@@ -140,6 +140,10 @@ private:
     }
     if (auto matmul = dyn_cast<MatmulOp>(op))
       return addProduct(matmul);
+    if (auto best = dyn_cast<TopKOp>(op)) {
+      matrices.insert_range(best->getResults());
+      return true;
+    }
     if (op->getNumResults() != 1)
       return false;
     Value result = op->getResult(0);
@@ -229,7 +233,7 @@ private:
   int64_t vocabulary() { return tensorType(product.getY()).getShape().back(); }
 
   /// That of the rows of a chunk: [rows, vocabulary] of logits, [rows, columns]
-  /// of what products take and give, and else [rows].
+  /// of what products take and give and of the largest ones, and else [rows].
   RankedTensorType chunkType(Value value) {
     if (wide.contains(value))
       return wideType(value);
@@ -292,7 +296,8 @@ private:
   int64_t count = 1;
   /// In program order.
   SetVector<Operation *> members;
-  /// Logits, and what is as large; other operands and results of products.
+  /// Logits, and what is as large; other operands and results of products, and
+  /// the largest of each row.
   llvm::DenseSet<Value> wide, matrices;
   /// What the ops read: a row of it for each of logits, or all of it.
   SetVector<Value> ofRows, shared;
@@ -314,13 +319,19 @@ struct ChunkLossPass : tfm::impl::ChunkLossPassBase<ChunkLossPass> {
   using ChunkLossPassBase::ChunkLossPassBase;
 
   void runOnOperation() override {
-    auto train = findProgram(getOperation(), ProgramKind::Train);
-    if (!train || leastRows == 0)
+    chunk<CrossEntropyBackwardOp>(ProgramKind::Train, trained);
+    chunk<CrossEntropyOp>(ProgramKind::Evaluate, evaluated);
+  }
+
+private:
+  /// The last that reads logits is an `Op`.
+  template <typename Op> void chunk(ProgramKind kind, int64_t least) {
+    auto function = findProgram(getOperation(), kind);
+    if (!function || least == 0)
       return;
-    for (auto derivative : llvm::make_early_inc_range(
-             train.getBody().front().getOps<CrossEntropyBackwardOp>()))
-      if (std::optional<Loss> loss = Loss::of(derivative))
-        if (int64_t chunks = chunksOf(loss->rows(), leastRows); chunks > 1)
+    for (auto op : function.getBody().front().getOps<Op>())
+      if (std::optional<Loss> loss = Loss::of(op.getLogits()))
+        if (int64_t chunks = chunksOf(loss->rows(), least); chunks > 1)
           return loss->chunk(chunks);
   }
 };

@@ -58,6 +58,10 @@ Stored storedNarrow(Operation *op) {
                 {op.getDq(), op.getDk(), op.getDv()}};
       })
       .Case([&](CrossEntropyOp op) -> Stored {
+        // What no derivative reads, too, is there for its own sake.
+        if (llvm::none_of(op.getLogits().getUsers(),
+                          llvm::IsaPred<CrossEntropyBackwardOp>))
+          return {};
         return {operandsOf(op.getLogitsMutable()), {}};
       })
       .Case([&](CrossEntropyBackwardOp op) -> Stored {
@@ -74,9 +78,8 @@ public:
         f32(Float32Type::get(context)), hasCopies(hasCopies) {}
 
   void run(func::FuncOp function) {
-    function.walk([&](Operation *op) {
-      if (isa<CrossEntropyOp, CrossEntropyBackwardOp>(op))
-        narrowUnderLogits(op->getOperand(0));
+    function.walk([&](CrossEntropyBackwardOp derivative) {
+      narrowUnderLogits(derivative.getLogits());
     });
     narrowOps(function, [](Operation *) { return true; });
     function.walk([&](CastOp cast) {

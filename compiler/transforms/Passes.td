@@ -45,12 +45,14 @@ def ChunkLossPass : Pass<"tfm-chunk-loss", "::mlir::ModuleOp"> {
   let description = [{
     In `@train`, what is between the product that gives logits and the products
     that their derivative goes into becomes a `tfm.repeat` over chunks of the
-    rows of logits, so that only those of one chunk are ever there. Sums over
-    rows are carried from chunk to chunk. Does nothing where there are fewer rows
-    than two chunks have, or something else reads logits.
+    rows of logits, so that only those of one chunk are ever there; so does in
+    `@evaluate` what is computed of logits. Sums over rows are carried from chunk
+    to chunk. Does nothing where there are fewer rows than two chunks have, or
+    something else reads logits.
   }];
-  let options = [Option<"leastRows", "least-rows", "int64_t", "0",
-      "of a chunk; 0: all rows at once">];
+  let options = [Option<"trained", "trained", "int64_t", "0",
+      "the fewest rows of a chunk of @train; 0: all rows at once">,
+    Option<"evaluated", "evaluated", "int64_t", "0", "of @evaluate">];
   let dependentDialects = ["::tfm::TfmDialect"];
 }
 
@@ -72,6 +74,17 @@ def StripDropoutPass : Pass<"tfm-strip-dropout", "::mlir::ModuleOp"> {
     and `tfm.attention` has no dropout, and removes dropout from `@forward`.
     `@loss` stays as it is.
   }];
+}
+
+def MeasurePredictionsPass : Pass<"tfm-measure-predictions", "::mlir::ModuleOp"> {
+  let summary = "which targets @evaluate finds to be the most probable tokens";
+  let description = [{
+    Where the losses of `@evaluate` are a cross entropy, it gives `right` `[B, T]`,
+    too: 1 for a target that is the most probable token, the first of several, else
+    0. And where the loss smooths labels, `surprisals` `[B, T]`: what it would be
+    without. So one pass over the data measures all.
+  }];
+  let dependentDialects = ["::tfm::TfmDialect"];
 }
 
 def StoreWeightsPass : Pass<"tfm-store-weights", "::mlir::ModuleOp"> {

@@ -94,7 +94,6 @@ bool Evaluator::hasTargets(Part part, int64_t batches) {
 Evaluator::Sums Evaluator::evaluateBatch(Part part, int64_t first,
                                          int64_t wanted, Measure measure) {
   const tfm_buffer &tokensIn = Model::input(function, "tokens");
-  int64_t length = tokensIn.shape[1];
   Sums sums;
   for (size_t row = 0; row < valid.size(); ++row)
     sums.targets +=
@@ -107,18 +106,32 @@ Evaluator::Sums Evaluator::evaluateBatch(Part part, int64_t first,
       static_cast<float>(std::max<int64_t>(1, sums.targets));
   model.run(function);
 
-  PendingRead<float> read =
-      model.read<float>(Model::output(function, "losses"));
-  std::span<const float> losses = read.values();
+  sums.loss = sumOf("losses");
+  bool withSurprisal = measure == Measure::PerplexityOfLogits;
+  if (measure == Measure::Nothing)
+    return sums;
+  if (!Model::findOutput(function, "right")) {
+    readLogits(withSurprisal, sums);
+    return sums;
+  }
+  sums.right = std::llround(sumOf("right"));
+  if (withSurprisal)
+    sums.surprisal = sumOf("surprisals");
+  return sums;
+}
+
+double Evaluator::sumOf(std::string_view output) {
+  PendingRead<float> read = model.read<float>(Model::output(function, output));
+  std::span<const float> values = read.values();
+  size_t length = tokens.size() / valid.size();
+  double sum = 0;
   for (size_t row = 0; row < valid.size(); ++row)
     for (int64_t i = 0; i < valid[row]; ++i) {
-      auto at = row * static_cast<size_t>(length) + static_cast<size_t>(i);
+      auto at = row * length + static_cast<size_t>(i);
       if (targets[at] != ignore)
-        sums.loss += static_cast<double>(losses[at]);
+        sum += static_cast<double>(values[at]);
     }
-  if (measure != Measure::Nothing)
-    readLogits(measure == Measure::PerplexityOfLogits, sums);
-  return sums;
+  return sum;
 }
 
 int64_t Evaluator::batchesOf(Part part, int64_t batches) const {
@@ -131,10 +144,8 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure,
   auto rows = static_cast<int64_t>(valid.size());
   int64_t wanted = windowsOf(part, batches);
 
-  if (const tfm_function *measured = Model::findOutput(function, "logits")
-                                         ? &function
-                                         : model.find(TFM_FORWARD);
-      !measured || !Model::givesLogits(model.descriptor(), *measured))
+  if (const tfm_function *forward = model.find(TFM_FORWARD);
+      !forward || !Model::givesLogits(model.descriptor(), *forward))
     measure = Measure::Nothing;
   Sums sums;
   int64_t count = processes ? processes->count() : 1;
@@ -178,8 +189,6 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure,
 /// Adds what the logits of the current batch say of its targets.
 void Evaluator::readLogits(bool withSurprisal, Sums &sums) {
   auto rows = static_cast<int64_t>(valid.size());
-  if (const tfm_buffer *logits = Model::findOutput(function, "logits"))
-    return readRows(0, rows, *logits, withSurprisal, sums);
   const tfm_function &forward = model.function(TFM_FORWARD);
   const tfm_buffer &input = Model::input(forward, "tokens");
   auto length = static_cast<int64_t>(tokens.size()) / rows;

@@ -54,9 +54,9 @@ public:
             Processes *processes = nullptr);
 
   /// Over `batches` batches of windows spread evenly over the part, always the
-  /// same ones; 0 for all windows. What is measured of logits comes from those
-  /// of `evaluate`, where it gives them, else from `forward`; nothing is where
-  /// these are not of the next token after each one.
+  /// same ones; 0 for all windows. What is measured of logits comes from
+  /// `evaluate`, where it gives `right`, else from `forward`; nothing is where
+  /// the logits are not of the next token after each one.
   /// `progress`, if any, hears of each batch.
   Evaluation evaluate(Part part, int64_t batches,
                       Measure measure = Measure::Nothing,
@@ -84,6 +84,8 @@ private:
   };
   /// Of the batch that begins with window `first` of `wanted`, spread evenly.
   Sums evaluateBatch(Part part, int64_t first, int64_t wanted, Measure measure);
+  /// Of what `evaluate` gives for each target, over those that count.
+  double sumOf(std::string_view output);
   void readLogits(bool withSurprisal, Sums &sums);
   void readRows(int64_t firstRow, int64_t rows, const tfm_buffer &logits,
                 bool withSurprisal, Sums &sums);

@@ -169,6 +169,9 @@ train { batch = 8, sequence = 10, steps = 20, loss = cross_entropy(ignore = "#" 
         self.assertAlmostEqual(smoothed["perplexity"] / plain["perplexity"], 1, delta=1e-6)
         self.assertAlmostEqual(doubled["loss"] / plain["loss"], 2, delta=1e-6)
         self.assertIsNone(doubled["perplexity"])
+        # Of a loss of the model's own it comes from the logits of `forward`.
+        self.assertEqual([answers[name]["accuracy"] for name in ("smoothed", "own")], [plain["accuracy"]] * 2)
+        self.assertGreater(plain["accuracy"], 0)
         self.assertEqual({name: "perplexity" in text for name, text in texts.items()},
                          {"plain": True, "smoothed": True, "own": False})
 

@@ -65,10 +65,11 @@ public:
   /// The gradient of a head is carried from chunk to chunk in f32, read and
   /// written, which takes a twentieth of what the three products of a chunk do:
   /// 8 bytes of each element beside 6 operations of it and a row.
-  int64_t rowsOfLoss() const override {
+  LossChunks lossChunks() const override {
     constexpr double share = 0.05;
-    return static_cast<int64_t>(8 / cuda::h100.bandwidth *
-                                cuda::h100.tensorFlops / (6 * share));
+    auto rows = static_cast<int64_t>(8 / cuda::h100.bandwidth *
+                                     cuda::h100.tensorFlops / (6 * share));
+    return {.trained = rows, .evaluated = rows};
   }
 
   bool exchangesOnDevices() const override { return true; }

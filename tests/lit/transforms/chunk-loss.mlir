@@ -1,5 +1,5 @@
-// RUN: tfm-opt %s -split-input-file -tfm-simplify -tfm-chunk-loss=least-rows=64 | FileCheck %s
-// RUN: tfm-opt %s -split-input-file -tfm-simplify -tfm-chunk-loss=least-rows=200 | FileCheck %s --check-prefix=FEW
+// RUN: tfm-opt %s -split-input-file -tfm-simplify -tfm-chunk-loss=trained=64 | FileCheck %s
+// RUN: tfm-opt %s -split-input-file -tfm-simplify -tfm-chunk-loss=trained=200 | FileCheck %s --check-prefix=FEW
 
 // From the product that gives logits to those that their derivative goes into,
 // a soft cap included: a chunk has 64 of the 256 rows. The gradient of the

@@ -85,12 +85,12 @@ TEST(Evaluator, MeasuresTheAccuracyWithWhatThereIs) {
   for (int i = 0; i < 250; ++i)
     text += static_cast<char>('0' + i % 10);
   DataSpec spec = fileOf("text", folder.write("a.txt", text), 0.5);
-  for (bool withLogits : {true, false})
+  for (bool measures : {true, false})
     for (int64_t rows : {1, 3, 4, 8}) {
       test::ToyShape shape;
       shape.rows = rows;
       shape.context = 11;
-      shape.evaluateLogits = withLogits;
+      shape.measuresPredictions = measures;
       Bench bench(shape, spec);
       for (char digit = '0'; digit < '9'; ++digit)
         bench.teach(digit, static_cast<char>(digit + 1));

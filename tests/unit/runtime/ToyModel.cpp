@@ -27,7 +27,7 @@ struct Layout {
   uint64_t table, bias, tableGradient, biasGradient;
   uint64_t tableMean, biasMean, tableSquare, biasSquare;
   uint64_t tokens, targets, count, rng, hyper, loss, losses, norm, row, scale;
-  uint64_t forwardTokens, logits, evaluateLogits;
+  uint64_t forwardTokens, logits, right, surprisals;
   uint64_t prefillTokens, decodeTokens, position, length, cache, nextLogits;
   uint64_t end;
 };
@@ -75,7 +75,7 @@ template <typename Work> void launchOnce(tfm_thread *thread, Work work) {
   });
 }
 
-void computeLosses(void *arena, tfm_thread *thread, bool keepLogits) {
+void computeLosses(void *arena, tfm_thread *thread, bool measures) {
   launch(thread, [&](int64_t piece) {
     const Layout &layout = layoutOf(arena);
     const ToyShape &shape = layout.shape;
@@ -90,10 +90,11 @@ void computeLosses(void *arena, tfm_thread *thread, bool keepLogits) {
                       ? 0.0f
                       : crossEntropy(logits, shape.vocabulary, targets[i],
                                      probabilities);
-      if (keepLogits && layout.evaluateLogits != TFM_NONE)
-        std::copy_n(logits, shape.vocabulary,
-                    at<float>(arena, layout.evaluateLogits) +
-                        i * shape.vocabulary);
+      if (!measures)
+        continue;
+      const float *best = std::max_element(logits, logits + shape.vocabulary);
+      at<float>(arena, layout.right)[i] = best - logits == targets[i];
+      at<float>(arena, layout.surprisals)[i] = losses[i];
     }
   });
   launchOnce(thread, [&] {
@@ -113,7 +114,7 @@ constexpr uint64_t valueLaunches = 2, gradientLaunches = 6;
 void runTrain(void *arena, tfm_thread *thread) {
   for (uint64_t i = 0; i < valueLaunches; ++i)
     launchOnce(thread, [] {});
-  computeLosses(arena, thread, /*keepLogits=*/false);
+  computeLosses(arena, thread, /*measures=*/false);
   launchOnce(thread, [&] {
     const Layout &layout = layoutOf(arena);
     int64_t width = layout.shape.vocabulary;
@@ -154,7 +155,7 @@ void runTrain(void *arena, tfm_thread *thread) {
 }
 
 void runEvaluate(void *arena, tfm_thread *thread) {
-  computeLosses(arena, thread, /*keepLogits=*/true);
+  computeLosses(arena, thread, /*measures=*/true);
 }
 
 /// The logits after `count` tokens of a row.
@@ -278,10 +279,10 @@ struct ToyModel::Parts {
   Layout layout;
   std::string recipe;
   int64_t tableShape[2], biasShape[1], tokenShape[2], forwardShape[2],
-      logitsShape[3], evaluateShape[3], rngShape[1], hyperShape[1],
-      chunkShape[2], oneShape[2], rowShape[1], nextShape[2], numberShape[1];
+      logitsShape[3], rngShape[1], hyperShape[1], chunkShape[2], oneShape[2],
+      rowShape[1], nextShape[2], numberShape[1];
   tfm_buffer trainInputs[4], trainOutputs[1], evaluateInputs[3],
-      evaluateOutputs[3], forwardInputs[1], forwardOutputs[1], updateInputs[3],
+      evaluateOutputs[4], forwardInputs[1], forwardOutputs[1], updateInputs[3],
       updateOutputs[1], prefillInputs[3], decodeInputs[2], nextOutputs[1];
   tfm_parameter parameters[2];
   tfm_place places[2];
@@ -341,7 +342,8 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
   l.scale = take(1);
   l.forwardTokens = take(shape.rows * shape.context);
   l.logits = take(shape.rows * shape.context * v);
-  l.evaluateLogits = take(positions * v);
+  l.right = take(positions);
+  l.surprisals = take(positions);
   l.prefillTokens = take(shape.rows * shape.chunk);
   l.decodeTokens = take(shape.rows);
   l.position = take(shape.rows);
@@ -358,7 +360,6 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
   set(p.tokenShape, {shape.batch, shape.sequence});
   set(p.forwardShape, {shape.rows, shape.context});
   set(p.logitsShape, {shape.rows, shape.context, v});
-  set(p.evaluateShape, {shape.batch, shape.sequence, v});
   set(p.rngShape, {4});
   set(p.hyperShape, {4});
   tfm_buffer tokens{"tokens", TFM_I32, 2, p.tokenShape, l.tokens};
@@ -371,8 +372,8 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
   p.trainInputs[3] = {"rng", TFM_I32, 1, p.rngShape, l.rng};
   p.trainOutputs[0] = p.evaluateOutputs[0] = loss;
   p.evaluateOutputs[1] = {"losses", TFM_F32, 2, p.tokenShape, l.losses};
-  p.evaluateOutputs[2] = {"logits", TFM_F32, 3, p.evaluateShape,
-                          l.evaluateLogits};
+  p.evaluateOutputs[2] = {"right", TFM_F32, 2, p.tokenShape, l.right};
+  p.evaluateOutputs[3] = {"surprisals", TFM_F32, 2, p.tokenShape, l.surprisals};
   p.forwardInputs[0] = {"tokens", TFM_I32, 2, p.forwardShape, l.forwardTokens};
   p.forwardOutputs[0] = {"logits", TFM_F32, 3, p.logitsShape, l.logits};
   p.updateInputs[0] = {"hyper", TFM_F32, 1, p.hyperShape, l.hyper};
@@ -444,8 +445,9 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
       function("train", runTrain, p.trainInputs, 4, p.trainOutputs, 1);
   p.functions[1] =
       function("update", runUpdate, p.updateInputs, 1, p.updateOutputs, 1);
-  p.functions[2] = function("evaluate", runEvaluate, p.evaluateInputs, 3,
-                            p.evaluateOutputs, shape.evaluateLogits ? 3 : 2);
+  p.functions[2] =
+      function("evaluate", runEvaluate, p.evaluateInputs, 3, p.evaluateOutputs,
+               shape.measuresPredictions ? 4 : 2);
   p.functions[3] =
       function("forward", runForward, p.forwardInputs, 1, p.forwardOutputs, 1);
   set(p.chunkShape, {shape.rows, shape.chunk});

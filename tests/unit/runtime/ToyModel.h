@@ -35,8 +35,9 @@ struct ToyShape {
   /// `decode`.
   int64_t chunk = 0;
   int64_t ignore = -1;
-  /// Whether `evaluate` gives its logits.
-  bool evaluateLogits = true;
+  /// Whether `evaluate` says which targets are `right`, and their
+  /// `surprisals`.
+  bool measuresPredictions = true;
   double beta1 = 0.9;
   double beta2 = 0.99;
   double eps = 1e-8;

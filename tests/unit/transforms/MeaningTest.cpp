@@ -168,7 +168,7 @@ TEST(ChunkLoss, GivesTheSameLossAndGradients) {
     TestModule whole(languageModel), chunked(languageModel);
     run(whole, "tfm-differentiate");
     run(chunked, std::string("tfm-differentiate,tfm-simplify,"
-                             "tfm-chunk-loss{least-rows=") +
+                             "tfm-chunk-loss{trained=") +
                      chunks + "}");
     ASSERT_EQ(
         llvm::range_size(
