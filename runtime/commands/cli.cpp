@@ -473,6 +473,9 @@ void declare(CLI::App &app, Commands &commands) {
   addSharing(bench, commands.benchmark.sharing);
   bench
       ->add_option("--function", commands.benchmark.functions,
+  exportation->add_flag("--merge", commands.exportation.merge,
+                        "add low-rank corrections (LoRA) to the weights that "
+                        "they correct, and leave them out");
                    "time this one alone: train, decode, ... (repeatable)")
       ->allow_extra_args(false)
       ->check(CLI::IsMember(

@@ -20,6 +20,7 @@
 #include "runtime/files/checkpoint.h"
 #include "runtime/files/export_folder.h"
 #include "runtime/files/gguf.h"
+#include "runtime/files/merge.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/run_log.h"
 #include "runtime/files/weights.h"
@@ -874,12 +875,17 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
     say("note: this build has made " + kept +
         " of the weights, and exports what they are now; a build with "
         "generate.weights = f32 exports them as they were\n");
-  std::vector<FloatTensor> tensors = parameterTensors(model);
+  if (command.merge && kept != "f32")
+    throw InputError("this build keeps weights as " + kept +
+                     ", which a correction added to them would be rounded to: "
+                     "merge with a build of generate.weights = f32");
+  std::vector<FloatTensor> tensors =
+      command.merge ? mergeCorrections(model) : parameterTensors(model);
   if (largestOf(command.dtype) < largestOf(StoredType::F32))
     requireWithin(tensors, command.dtype);
   if (isExportFolder(command.out)) {
-    exportFolder(model, command.weights, command.out, command.dtype,
-                 command.overwrite);
+    exportFolder(model, std::move(tensors), command.weights, command.out,
+                 command.dtype, command.overwrite);
     if (command.speaks())
       noteOtherBegin(descriptor, command);
     return;

@@ -128,6 +128,7 @@ struct ExportCommand : CommonOptions {
   std::string dtypeName = "f32"; ///< as recipes and options say it
   bool overwrite = false;        ///< replace another model in `out`
 };
+  bool merge = false;            ///< corrections into the weights
 void exportWeights(const tfm_model &model, const ExportCommand &command);
 
 struct BenchCommand : CommonOptions {

@@ -188,8 +188,9 @@ std::vector<std::string> exportedFiles(const std::string &out) {
   return files;
 }
 
-void exportFolder(const Model &model, const std::string &weights,
-                  const std::string &out, StoredType type, bool overwrite) {
+void exportFolder(const Model &model, std::vector<FloatTensor> tensors,
+                  const std::string &weights, const std::string &out,
+                  StoredType type, bool overwrite) {
   if (type == StoredType::INT8 || type == StoredType::INT4)
     throw InputError("no config.json tells of weights of 8 bits or 4 as they "
                      "are stored here: export them to a .safetensors file, or "
@@ -225,17 +226,18 @@ void exportFolder(const Model &model, const std::string &weights,
                                 "another folder");
   texts[out + configName] = configOf(source, weights, model, type);
 
-  std::vector<FloatTensor> tensors = parameterTensors(model);
   if (!source.empty()) {
     std::vector<FloatTensor> named;
     WeightFiles published(source);
-    std::vector<std::vector<std::string>> names = storedNames(model, published);
+    std::vector<std::vector<std::string>> names =
+        storedNames(tensors, published);
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (!published.tensors().contains(names[i].front()))
         throw InputError("the model has " + tensors[i].name + ", and " +
                          source +
                          " has not: its config.json tells of a model without "
-                         "it. Export to a .safetensors file");
+                         "it. Export to a .safetensors file, or where it "
+                         "corrects a layer (`LoRA`) with --merge");
       for (const std::string &name : names[i]) {
         named.push_back(tensors[i]);
         named.back().name = name;

@@ -104,10 +104,14 @@ struct Unmatched {
 /// Of all values of the parameters, as f32.
 Checksum checksumOf(const Model &model);
 
-/// Under which names a checkpoint has each parameter, in their order; one that
-/// it lacks has the name that goes with those of the others.
-std::vector<std::vector<std::string>> storedNames(const Model &model,
-                                                  const WeightFiles &weights);
+/// Under which names a checkpoint has each of a model's tensors, in their
+/// order; one that it lacks has the name that goes with those of the others.
+std::vector<std::vector<std::string>>
+storedNames(const std::vector<FloatTensor> &tensors,
+            const WeightFiles &weights);
+
+/// The name of a layer's tensor where no `LoRA` corrects it.
+std::string uncorrectedName(const std::string &name);
 
 /// A note that integers of the files become others, where they become those of
 /// `type` in a build that keeps weights as `build`, as recipes call these;
