@@ -792,6 +792,9 @@ class Folders(unittest.TestCase):
         self.assertEqual(sorted(part.strip() for part in block({"do_sample": True, "temperature": 0.6, "top_p": 0.9})),
                          ["greedy = false", "temperature = 0.6", "top_k = 50", "top_p = 0.9"])
         self.assertIn("repeat_penalty = 1.1", " ".join(block({"repetition_penalty": 1.1})))
+        self.assertIn('stop = ["\\n\\n", "a \\"b\\" é\\\\"]', ", ".join(block({"stop_strings": ["\n\n", 'a "b" é\\']})))
+        self.assertIn('stop = ["###"]', ", ".join(block({"stop_strings": "###"})))
+        self.assertEqual(block({"stop_strings": []}), [" greedy = true "])
         for key, value in (("num_beams", 4), ("no_repeat_ngram_size", 2), ("bad_words_ids", [[3]])):
             self.write({"do_sample": True, key: value}, "generation_config.json")
             self.refused(f"generation_config.json: {key} is")
@@ -799,7 +802,8 @@ class Folders(unittest.TestCase):
         self.refused("num_beams is 4", "; take it out of this file to generate without it")
         # In the words of the file, never in those of the one that would be written.
         for key, value in (("temperature", "x"), ("temperature", -1.0), ("top_p", 1.5), ("top_k", -1), ("min_p", 2.0), ("typical_p", -0.5),
-                           ("repetition_penalty", 0.0), ("max_new_tokens", 0), ("max_new_tokens", 1e+30)):
+                           ("repetition_penalty", 0.0), ("max_new_tokens", 0), ("max_new_tokens", 1e+30),
+                           ("stop_strings", [3]), ("stop_strings", "\0")):
             self.write({"do_sample": True, key: value}, "generation_config.json")
             self.refused(f"generation_config.json: {key} is {json.dumps(value)}: it takes ")
             self.assertNotIn("model.tfm", tfmc("import", self.model).stderr)
