@@ -15,11 +15,13 @@
 #include "runtime/files/temporaries.h"
 #include "runtime/files/text_settings.h"
 #include "runtime/files/weights.h"
+#include "runtime/generation/generator.h"
 #include "runtime/model.h"
 #include "runtime/progress.h"
 #include "runtime/tokenizer/find_tokenizer.h"
 #include "runtime/tokenizer/gguf_tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
+#include "runtime/tokenizer/vocabulary.h"
 
 #include <algorithm>
 #include <list>
@@ -165,6 +167,32 @@ void addOwnTokenizer(std::map<std::string, std::string> &texts,
   say("note: " + printable(out + " gets no tokenizer: " + why) + "\n");
 }
 
+/// Lets the tokenizer of a run put before texts what its data had there, where
+/// it puts nothing. One that could not be read then stays as it is.
+void addBegin(std::string &tokenizer, const tfm_model &model,
+              const std::string &path) {
+  try {
+    const TokenizerPtr own = parseTokenizerJson(tokenizer, path);
+    const std::vector<int32_t> begin =
+        beginOfData(parseRecipe(model.recipe), *own);
+    if (begin.empty() || !own->begin().empty())
+      return;
+    auto root = ordered_json::parse(tokenizer);
+    const ordered_json step = beginWith(begin[0], own->text(begin));
+    ordered_json &post = root["post_processor"];
+    if (post.is_null())
+      post = step;
+    else if (post.value("type", "") == "Sequence")
+      post["processors"].push_back(step);
+    else
+      post = {{"type", "Sequence"}, {"processors", {post, step}}};
+    std::string text = root.dump(2) + "\n";
+    if (parseTokenizerJson(text, path)->begin() == begin)
+      tokenizer = std::move(text);
+  } catch (const InputError &) {
+  }
+}
+
 } // namespace
 
 bool isExportFolder(const std::string &path) {
@@ -218,6 +246,9 @@ void exportFolder(const Model &model, std::vector<FloatTensor> tensors,
     addCompanions(texts, weights, out);
   else if (texts.empty())
     addOwnTokenizer(texts, model.descriptor(), out);
+  if (auto own = texts.find(out + "/tokenizer.json");
+      own != texts.end() && isFolder(weights) && source != weights)
+    addBegin(own->second, model.descriptor(), own->first);
   for (const char *name : companions)
     if (const std::string target = out + "/" + name;
         fileExists(target) && !texts.contains(target))

@@ -991,6 +991,22 @@ train { batch = 1, sequence = 4, steps = 1, loss = cross_entropy(ignore = -100) 
                      for weights in (f"run-{name}", f"out-{name}")]
             if not note:
                 self.assertEqual(*texts)
+        # A tokenizer that puts nothing there learns it.
+        tokenizer = json.loads(pathlib.Path(source, "tokenizer.json").read_text())
+        level = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True}
+        for post in (None, level, {"type": "Sequence", "processors": [level]}):
+            tokenizer["post_processor"] = post
+            pathlib.Path(source, "tokenizer.json").write_text(json.dumps(tokenizer))
+            trained = run("./begins-2", "train", "--init", source, "--out", "run-3", "--overwrite", cwd=self.folder)
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+            exported = run("./begins-2", "export", "--weights", "run-3", "-o", "out-3/", cwd=self.folder)
+            self.assertEqual((exported.returncode, exported.stderr), (0, ""))
+            written = json.loads(pathlib.Path(self.path("out-3", "tokenizer.json")).read_text())
+            steps = written["post_processor"]["processors"] if post else [written["post_processor"]]
+            self.assertEqual(steps[:-1], [level] if post else [])
+            self.assertEqual(steps[-1]["special_tokens"]["<s>"]["ids"], [0])
+            self.assertEqual({key: value for key, value in written.items() if key != "post_processor"},
+                             {key: value for key, value in tokenizer.items() if key != "post_processor"})
 
     def test_weights_alone_get_the_tokenizer_of_the_model(self):
         text = tfmc("import", self.SOURCE).stdout
