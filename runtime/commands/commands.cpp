@@ -669,8 +669,10 @@ void train(const tfm_model &descriptor, TrainCommand command,
   std::unique_ptr<Dataset> data =
       openData(command, recipe,
                {spec, *tokenizer, recipe.train.sequence,
-                ignoredTarget(recipe.train, *tokenizer),
-                [&] { return findChat(command.tokenizer, begun, recipe); }});
+                ignoredTarget(recipe.train, *tokenizer), [&] {
+                  return findChat(command.tokenizer, begun, recipe,
+                                  command.chatVariables);
+                }});
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);
@@ -754,11 +756,11 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
     spec.validationFiles.clear();
   }
   std::optional<int32_t> ignored = ignoredTarget(recipe.train, *tokenizer);
-  std::unique_ptr<Dataset> data =
-      openData(command, recipe,
-               {spec, *tokenizer, recipe.train.sequence, ignored, [&] {
-                  return findChat(command.tokenizer, command.weights, recipe);
-                }});
+  std::unique_ptr<Dataset> data = openData(
+      command, recipe, {spec, *tokenizer, recipe.train.sequence, ignored, [&] {
+                          return findChat(command.tokenizer, command.weights,
+                                          recipe, command.chatVariables);
+                        }});
   if (command.processes)
     command.processes->requireSame("other data",
                                    data->checksum(recipe.train.sequence),
