@@ -174,7 +174,7 @@ TEST(ChatTemplate, BoundsWhatValuesHold) {
       {"{{ strftime_now('%c' * 100) }}", "more than 255 bytes"},
       // Nor is an argument dropped.
       {"{{ {}|tojson(sort_keys=true) }}", "not supported with `sort_keys`"},
-      {"{{ []|tojson(ensure_ascii=true) }}", "with `ensure_ascii`"},
+      {"{{ []|tojson(separators=1) }}", "with `separators`"},
       {"{{ {}|dictsort(reverse=true) }}", "not supported with `reverse`"},
       {"{{ '7'|int(0, 16) }}", "not supported with so many arguments"},
       {"{{ ['a']|map('join', d=', ')|list }}", "not supported with `d`"},
@@ -201,6 +201,38 @@ TEST(ChatTemplate, ReadsNumbersAsPythonDoes) {
   EXPECT_EQ(rendered("{{ '1' is lower }} {{ 'a1' is lower }} {{ '' is upper }} "
                      "{{ 'A1' is upper }}"),
             "False True False True");
+}
+
+// What transformers renders of these.
+TEST(ChatTemplate, ReadsDictionariesAsPythonDoes) {
+  EXPECT_EQ(rendered("{{ {1: 'a', 'b': 2, none: 3, true: 4} }}"),
+            "{1: 4, 'b': 2, None: 3}");
+  EXPECT_EQ(rendered("{% set d = {1: 'a', 2: 'c'} %}{{ d[2] }}{{ d.get(1) }}"
+                     "{{ d.get('1') }}{{ 1 in d }}{{ '1' in d }}{{ 1.0 in d }}"
+                     "{{ d.items()|list }}"),
+            "caNoneTrueFalseTrue[(1, 'a'), (2, 'c')]");
+  EXPECT_EQ(rendered("{% for k, v in {30:'a', 4:'b'}|dictsort %}{{ k + 1 }}"
+                     "{{ v }}{% endfor %}{{ {'B': 1, 'a': 2}|dictsort }}"),
+            "5b31a[('a', 2), ('B', 1)]");
+  EXPECT_EQ(rendered("{{ {1: {2: none}}|tojson }}"), R"({"1": {"2": null}})");
+  EXPECT_EQ(rendered("{{ {1: 2} == {1.0: 2} }}{{ {1: 2} == {'1': 2} }}"),
+            "TrueFalse");
+  EXPECT_EQ(rendered("{{ {[1]: 2} }}"),
+            "3: a key is a text or a number, not a list");
+  EXPECT_EQ(rendered("{{ {'b': 'é☃𝄞', 'a': '\"\\n'}|"
+                     "tojson(ensure_ascii=True) }}"),
+            R"({"b": "\u00e9\u2603\ud834\udd1e", "a": "\"\n"})");
+  EXPECT_EQ(rendered("{{ [3, 1, 2]|min }}{{ ['b', 'A', 'c']|max }}"
+                     "{{ ['b', 'B']|min(case_sensitive=true) }}{{ []|min }}"
+                     "{{ [{'a': 3}, {'a': 1}]|min(attribute='a') }}"),
+            "1cB{'a': 1}");
+  EXPECT_EQ(rendered("{{ 'a{}b{}'.format(1, 'x') }}"
+                     "{{ '{1}{0}{n}{{}}'.format(1, [2], n=none) }}"),
+            "a1bx[2]1None{}");
+  EXPECT_EQ(rendered("{{ '{}{}'.format(1) }}"),
+            "16: `format` has no argument for `{}`");
+  EXPECT_EQ(rendered("{{ '{:>3}'.format(1) }}"),
+            "17: `format` is not supported with `{:>3}`");
 }
 
 // As `apply_chat_template` prepares them.
