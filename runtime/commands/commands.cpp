@@ -275,10 +275,10 @@ void requireAll(const CommonOptions &options, const Unmatched &unmatched) {
   if (!unmatched.fresh.empty())
     throw InputError(fmt::format("{} does not have {}, and only `train --init` "
                                  "can begin with fresh ones",
-                                 weights, fmt::join(unmatched.fresh, ", ")));
+                                 weights, listed(unmatched.fresh)));
   if (!unmatched.leftOut.empty() && options.speaks())
     say(printable(fmt::format("note: left out of {}: {}", weights,
-                              fmt::join(unmatched.leftOut, ", "))) +
+                              listed(unmatched.leftOut))) +
         "\n");
 }
 

@@ -549,6 +549,35 @@ Checksum checksumOf(const Model &model) {
   return checksum;
 }
 
+std::string listed(const std::vector<std::string> &names) {
+  // By the order of the first.
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups;
+  for (const std::string &name : names) {
+    std::string pattern;
+    for (size_t at = 0; at <= name.size();) {
+      const size_t end = std::min(name.find('.', at), name.size());
+      const std::string part = name.substr(at, end - at);
+      const bool isNumber =
+          !part.empty() && part.find_first_not_of("0123456789") == part.npos;
+      pattern += (at == 0 ? "" : ".") + (isNumber ? "*" : part);
+      at = end + 1;
+    }
+    auto group = std::ranges::find(groups, pattern,
+                                   &decltype(groups)::value_type::first);
+    if (group == groups.end())
+      group = groups.insert(group, {pattern, {}});
+    group->second.push_back(name);
+  }
+  std::string text;
+  for (const auto &[pattern, members] : groups) {
+    text += text.empty() ? "" : ", ";
+    text += members.size() == 1
+                ? members[0]
+                : fmt::format("{} ({} layers)", pattern, members.size());
+  }
+  return text;
+}
+
 std::vector<std::vector<std::string>>
 storedNames(const std::vector<FloatTensor> &tensors,
             const WeightFiles &weights) {

@@ -101,6 +101,10 @@ struct Unmatched {
   std::vector<std::string> fresh;   ///< of the model
 };
 
+/// Names of tensors for a message: those that differ in the numbers of layers
+/// alone are one, `h.*.attn.bias (12 layers)`.
+std::string listed(const std::vector<std::string> &names);
+
 /// Of all values of the parameters, as f32.
 Checksum checksumOf(const Model &model);
 

@@ -125,6 +125,12 @@ TEST_F(LoadParameters, NormsOfOldCheckpoints) {
                                                    {"bert.norm.beta"}}));
 }
 
+TEST(Weights, LayersAreListedTogether) {
+  EXPECT_EQ(listed({}), "");
+  EXPECT_EQ(listed({"h.0.a", "h.0.b", "h.1.a", "x", "h.10.a", "h.1.b2.0"}),
+            "h.*.a (3 layers), h.0.b, x, h.1.b2.0");
+}
+
 TEST(Weights, NamesOfLayersThatAreCorrected) {
   const std::set<std::string> own = {"q.base.base.weight", "q.base.lora_a",
                                      "o.base.weight", "o.base.other.weight"};
