@@ -482,6 +482,11 @@ void declare(CLI::App &app, Commands &commands) {
   exportation->add_flag("--merge", commands.exportation.merge,
                         "add low-rank corrections (LoRA) to the weights that "
                         "they correct, and leave them out");
+  exportation
+      ->add_flag("--adapter", commands.exportation.adapter,
+                 "these corrections alone, into DIR/ as PEFT loads them")
+      ->excludes(exportation->get_option("--merge"))
+      ->excludes(exportation->get_option("--seed"));
   exportation->add_flag("--overwrite", commands.exportation.overwrite,
                         "replace another model that DIR/ holds");
 

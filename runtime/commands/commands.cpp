@@ -16,6 +16,7 @@
 #include "runtime/device/nccl.h"
 #include "runtime/device/variant.h"
 #include "runtime/error.h"
+#include "runtime/files/adapter.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/files/export_folder.h"
@@ -852,7 +853,8 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   Model model(descriptor, device);
   const std::string out = exportedWeights(command.out);
   requireNoRunFile(out);
-  for (const std::string &path : exportedFiles(command.out))
+  for (const std::string &path :
+       command.adapter ? adapterFiles(command.out) : exportedFiles(command.out))
     requireNoneOfModel(path, descriptor);
   if (isGguf(out))
     throw InputError(out + ": what is written is no .gguf file, but a "
@@ -877,6 +879,11 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
     say("note: this build has made " + kept +
         " of the weights, and exports what they are now; a build with "
         "generate.weights = f32 exports them as they were\n");
+  if (command.adapter) {
+    exportAdapter(model, command.weights, command.out, command.dtype,
+                  command.overwrite);
+    return;
+  }
   if (command.merge && kept != "f32")
     throw InputError("this build keeps weights as " + kept +
                      ", which a correction added to them would be rounded to: "

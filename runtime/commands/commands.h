@@ -129,6 +129,7 @@ struct ExportCommand : CommonOptions {
   std::string dtypeName = "f32"; ///< as recipes and options say it
   bool overwrite = false;        ///< replace another model in `out`
   bool merge = false;            ///< corrections into the weights
+  bool adapter = false;          ///< corrections alone
 };
 void exportWeights(const tfm_model &model, const ExportCommand &command);
 

@@ -62,14 +62,6 @@ void requireNoOther(const std::string &out) {
                               "pass --overwrite");
 }
 
-/// The published folder that a model is like; empty where there is none.
-std::string sourceOf(const std::string &weights) {
-  if (isFolder(weights) && fileExists(weights + configName))
-    return weights;
-  std::string init = beganWith(weights);
-  return !init.empty() && fileExists(init + configName) ? init : "";
-}
-
 /// Why that folder is no source. JSON has no names that are not UTF-8.
 std::string notThere(const std::string &init) {
   return init + ", which training began with, has no config.json, is not "
@@ -195,6 +187,13 @@ void addBegin(std::string &tokenizer, const tfm_model &model,
 
 } // namespace
 
+std::string publishedFolderOf(const std::string &weights) {
+  if (isFolder(weights) && fileExists(weights + configName))
+    return weights;
+  std::string init = beganWith(weights);
+  return !init.empty() && fileExists(init + configName) ? init : "";
+}
+
 bool isExportFolder(const std::string &path) {
   return path.ends_with('/') || isFolder(path);
 }
@@ -228,7 +227,7 @@ void exportFolder(const Model &model, std::vector<FloatTensor> tensors,
   if (fileExists(index))
     throw InputError(index + " says that there are other weights: export to "
                              "another folder");
-  const std::string source = sourceOf(weights);
+  const std::string source = publishedFolderOf(weights);
   for (const std::string &from : {source, folderOfWeights(weights)})
     if (!from.empty() && isSameFile(from, out))
       throw InputError(out + " is where the weights come from, and would be "

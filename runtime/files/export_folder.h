@@ -17,6 +17,10 @@ namespace tfm {
 
 class Model;
 
+/// The published folder that weights are, or that their training began with;
+/// empty where there is none.
+std::string publishedFolderOf(const std::string &weights);
+
 /// Whether `export` writes a folder there, not a file: there is one, or the
 /// name ends in a slash.
 bool isExportFolder(const std::string &path);

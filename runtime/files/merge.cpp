@@ -107,19 +107,21 @@ void add(Model &model, const Parameters &parameters, const json &term,
 
 } // namespace
 
-std::vector<FloatTensor> mergeCorrections(Model &model) {
-  const tfm_model &descriptor = model.descriptor();
-  const json facts = json::parse(parseRecipe(descriptor.recipe).facts);
+json correctionsOf(const tfm_model &model) {
+  json facts = json::parse(parseRecipe(model.recipe).facts);
   if (!facts.contains("corrections"))
-    throw InputError(std::string("there is nothing to merge: ") +
-                     descriptor.name +
+    throw InputError(std::string("there is nothing to merge: ") + model.name +
                      " adds to no product of a weight a product of others, as "
                      "`LoRA` does");
+  return std::move(facts["corrections"]);
+}
+
+std::vector<FloatTensor> mergeCorrections(Model &model) {
   Parameters parameters;
   for (const tfm_parameter &parameter : model.parameters())
     parameters.emplace(parameter.name, &parameter);
   std::set<std::string> merged, layers;
-  for (const json &correction : facts.at("corrections")) {
+  for (const json &correction : correctionsOf(model.descriptor())) {
     const std::string weight = correction.at("weight");
     for (const json &term : correction.at("terms")) {
       add(model, parameters, term, *parameters.at(weight),

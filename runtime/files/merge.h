@@ -10,16 +10,20 @@
 
 #include "runtime/files/safetensors.h"
 
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 namespace tfm {
 
 class Model;
 
-/// Adds the low-rank corrections of a model, those of the fact `corrections`,
-/// to the weights, which are f32, and returns its tensors without them, under
-/// the names of the model without them. The model itself then computes nothing
-/// of use. Throws InputError where it has none.
+/// The fact `corrections`. Throws InputError where a model has none.
+nlohmann::json correctionsOf(const tfm_model &model);
+
+/// Adds the low-rank corrections of a model to the weights, which are f32, and
+/// returns its tensors without them, under the names of the model without them.
+/// The model itself then computes nothing of use. Throws InputError where it
+/// has none.
 std::vector<FloatTensor> mergeCorrections(Model &model);
 
 } // namespace tfm

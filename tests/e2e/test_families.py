@@ -924,11 +924,42 @@ train {
         for own, other in zip(logits, plain, strict=True):
             self.assertLessEqual(abs(own - other), 1e-6 * largest)
 
+        # PEFT knows one correction of a layer.
+        self.assertIn("q_proj.base.base.weight has another correction than one of two tensors",
+                      self.refused("./lora", "export", "--weights", "run", "-o", "adapter", "--adapter"))
+
         # Moments are there of what was trained alone.
         self.build("-D", "train.only=none", q_proj="LoRA(LoRA({}, rank = 3), rank = 2)", o_proj="LoRA({}, rank = 2)")
         self.assertIn("the run in run did not train model.embed_tokens.weight, which this build trains (train.only): "
                       "begin anew from its weights with --init run --out NEW",
                       self.refused("./lora", "train", "--resume", "run", "--steps", "3"))
+
+    def test_an_adapter(self):
+        layers = {"q_proj": "LoRA({}, rank = 2, alpha = 3.0)", "o_proj": "LoRA({}, rank = 4, alpha = 8.0)"}
+        self.build(**layers)
+        self.ok("./lora", "train", "--init", self.SOURCE, "--partial", "--out", "for-peft")
+        export = ["./lora", "export", "--weights", "for-peft", "-o", "peft/", "--adapter"]
+        self.ok(*export)
+        self.assertIn("is there already", self.refused(*export))
+        self.ok(*export, "--overwrite", "--dtype", "f32")
+        config = json.loads(pathlib.Path(self.path("peft", "adapter_config.json")).read_text())
+        self.assertTrue(os.path.samefile(config.pop("base_model_name_or_path"), self.SOURCE))
+        prefix = "model.layers.{}.self_attn."
+        depth = json.loads(pathlib.Path(self.SOURCE, "config.json").read_text())["num_hidden_layers"]
+        others = [f"{prefix.format(i)}o_proj" for i in range(depth)]
+        self.assertEqual(config, {
+            "peft_type": "LORA", "task_type": "CAUSAL_LM", "inference_mode": True, "r": 2, "lora_alpha": 3,
+            "lora_dropout": 0.0, "bias": "none", "fan_in_fan_out": False, "target_modules": ["q_proj", "o_proj"],
+            "rank_pattern": dict.fromkeys(others, 4), "alpha_pattern": dict.fromkeys(others, 8)})
+        self.ok("./lora", "export", "--weights", "for-peft", "-o", "for-peft.safetensors")
+        whole = tensors(self.path("for-peft.safetensors"))
+        adapter = tensors(self.path("peft", "adapter_model.safetensors"))
+        self.assertEqual({"base_model.model." + re.sub("lora_(.)", lambda m: f"lora_{m[1].upper()}.weight", name): values
+                          for name, values in whole.items() if "lora" in name}, adapter)
+        # It would not be all that was trained.
+        self.build("-D", 'train.only=["*.lora_*", "*norm*"]', **layers)
+        self.assertIn("an adapter holds corrections alone, and this build trains others, too: ",
+                      self.refused(*export, "--overwrite"))
 
     def test_merges_what_is_corrected_alone(self):
         self.build("-D", "train.only=none")
