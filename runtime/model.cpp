@@ -632,6 +632,8 @@ std::vector<FloatTensor> parameterTensors(const Model &model) {
   for (const tfm_parameter &parameter : model.parameters()) {
     FloatTensor &tensor = tensors.emplace_back();
     tensor.name = parameter.name;
+    tensor.aliases.assign(parameter.aliases,
+                          parameter.aliases + parameter.alias_count);
     tensor.shape = shapeOf(parameter);
     tensor.outputAxis = parameter.output_axis;
     tensor.read = [&] { return model.readValue(parameter); };

@@ -291,6 +291,11 @@ inline constexpr Field fields[] = {
              "it as below",
      .isOptional = true},
 
+    {.path = "train.only",
+     .type = Type::Texts,
+     .fallback = "",
+     .help = "patterns of the parameters that are trained, the others being "
+             "frozen"},
     {.path = "train.clip",
      .type = Type::Number,
      .fallback = nullptr,

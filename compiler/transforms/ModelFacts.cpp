@@ -10,6 +10,7 @@
 #include "compiler/dialect/IntegerRange.h"
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
+#include "compiler/transforms/Corrections.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -25,6 +26,27 @@
 
 using namespace mlir;
 using namespace tfm;
+
+std::optional<double> tfm::constantOf(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto elements =
+      constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
+  if (!elements || !elements.isSplat() ||
+      !isa<FloatType>(elements.getElementType()))
+    return std::nullopt;
+  return elements.getSplatValue<APFloat>().convertToDouble();
+}
+
+std::optional<double> tfm::factorOf(Operation *op) {
+  if (isa<DivOp>(op))
+    if (std::optional<double> divisor = constantOf(op->getOperand(1)))
+      return 1.0 / *divisor;
+  if (isa<MulOp>(op))
+    for (Value operand : op->getOperands())
+      if (std::optional<double> factor = constantOf(operand))
+        return factor;
+  return std::nullopt;
+}
 
 namespace {
 
@@ -166,29 +188,6 @@ llvm::SmallVector<Operation *> outputChain(func::FuncOp forward) {
     value = *llvm::find_if(op->getOperands(), isDependent);
   }
   return {};
-}
-
-/// The number that all elements of a value are.
-std::optional<double> constantOf(Value value) {
-  auto constant = value.getDefiningOp<ConstantOp>();
-  auto elements =
-      constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
-  if (!elements || !elements.isSplat() ||
-      !isa<FloatType>(elements.getElementType()))
-    return std::nullopt;
-  return elements.getSplatValue<APFloat>().convertToDouble();
-}
-
-/// The factor of an op that multiplies, or divides, by one number.
-std::optional<double> factorOf(Operation *op) {
-  if (isa<DivOp>(op))
-    if (std::optional<double> divisor = constantOf(op->getOperand(1)))
-      return 1.0 / *divisor;
-  if (isa<MulOp>(op))
-    for (Value operand : op->getOperands())
-      if (std::optional<double> factor = constantOf(operand))
-        return factor;
-  return std::nullopt;
 }
 
 /// The tanh that caps the logits, `cap * tanh(logits / cap)`, null where
@@ -518,6 +517,8 @@ void FactCollector::write(llvm::json::Object &facts) {
   ropeDims.write(facts, "rope_dims");
   if (std::optional<bool> tied = isTied(tokens, logits))
     facts["tied"] = *tied;
+  if (llvm::json::Array all = corrections(forward); !all.empty())
+    facts["corrections"] = std::move(all);
   facts["names"] = names();
 }
 

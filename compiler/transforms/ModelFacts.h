@@ -10,6 +10,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <optional>
 #include <string>
 
 namespace tfm {
@@ -19,6 +20,12 @@ namespace tfm {
 /// windows, epsilons, activations, rotary positions, a tied output layer. JSON;
 /// docs/design.md, "Facts", has the fields. What is not certain is left out.
 std::string modelFacts(mlir::ModuleOp module);
+
+/// The number that all elements of a value are.
+std::optional<double> constantOf(mlir::Value value);
+
+/// The factor of an op that multiplies, or divides, by one number.
+std::optional<double> factorOf(mlir::Operation *op);
 
 } // namespace tfm
 

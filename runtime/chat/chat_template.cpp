@@ -39,7 +39,7 @@ void ChatTemplate::fail(const jinja::PlacedProblem &problem) const {
 }
 
 void ChatTemplate::set(const std::string &name, jinja::Value value) {
-  variables.emplace_back(name, std::move(value));
+  variables.emplace(variables.begin(), name, std::move(value));
 }
 
 /// The text of a special token, which may be an object with a `content`.
@@ -114,17 +114,25 @@ std::optional<ChatTemplate> ChatTemplate::ofFolder(const std::string &folder) {
   return result;
 }
 
-std::string ChatTemplate::render(const ordered_json &messages, std::time_t now,
-                                 bool forAnswer) const {
+void ChatTemplate::setVariables(const ordered_json &object) {
+  for (const auto &[name, value] : object.items())
+    set(name, jinja::Value::fromJson(value));
+}
+
+std::string ChatTemplate::render(const Conversation &conversation,
+                                 std::time_t now, bool forAnswer) const {
   using jinja::Value;
   // To a template what is null is not there.
-  ordered_json told = messages;
+  ordered_json told = conversation.messages;
   for (ordered_json &message : told)
     for (auto entry = message.begin(); entry != message.end();)
       entry = entry->is_null() ? message.erase(entry) : std::next(entry);
-  jinja::Members all = variables;
-  all.emplace_back("messages", Value::fromJson(told));
-  all.emplace_back("add_generation_prompt", Value::boolean(forAnswer));
+  // Of several of one name the first one counts.
+  jinja::Members all = {{"messages", Value::fromJson(told)},
+                        {"add_generation_prompt", Value::boolean(forAnswer)}};
+  if (!conversation.tools.is_null())
+    all.emplace_back("tools", Value::fromJson(conversation.tools));
+  all.insert(all.end(), variables.begin(), variables.end());
   all.emplace_back("tools", Value::none());
   all.emplace_back("documents", Value::none());
   try {
@@ -164,20 +172,48 @@ void requireMessages(const ordered_json &messages, const std::string &origin) {
   }
 }
 
-ordered_json messagesOf(const std::string &text, const std::string &origin) {
+ordered_json toolsOf(const ordered_json &document, const std::string &origin) {
+  auto found = document.find("tools");
+  if (found == document.end() || found->is_null())
+    return nullptr;
+  // Tables, whose rows have one type, hold them as a text.
+  ordered_json tools =
+      found->is_string() ? orderedJsonOf(found->get_ref<const std::string &>())
+                         : *found;
+  if (!tools.is_array() ||
+      !std::ranges::all_of(tools, [](const auto &t) { return t.is_object(); }))
+    throw InputError("the \"tools\" of " + origin +
+                     " are no list of JSON objects");
+  return tools;
+}
+
+std::string faultOfVariables(std::string_view text) {
+  const ordered_json object = orderedJsonOf(text);
+  if (object.is_discarded())
+    return "this is no JSON: " + faultOfJson(text);
+  if (!object.is_object())
+    return "this is no JSON object, such as {\"enable_thinking\": false}";
+  for (const char *own : {"messages", "add_generation_prompt"})
+    if (object.contains(own))
+      return std::string(own) + " is what --chat makes of the prompt";
+  return "";
+}
+
+Conversation conversationOf(const std::string &text,
+                            const std::string &origin) {
   if (!isMessageList(text)) {
     ordered_json message = {{"role", "user"},
                             {"content", replaceInvalidUtf8(text)}};
-    return ordered_json::array({message});
+    return {ordered_json::array({message}), nullptr};
   }
-  ordered_json messages = orderedJsonOf(text);
-  if (messages.is_discarded())
+  ordered_json document = orderedJsonOf(text);
+  if (document.is_discarded())
     throw InputError(origin + " begins as a list of messages, but is not valid "
                               "JSON");
-  if (messages.is_object())
-    messages = ordered_json(messages["messages"]);
-  requireMessages(messages, origin);
-  return messages;
+  if (document.is_array())
+    document = {{"messages", std::move(document)}};
+  requireMessages(document["messages"], origin);
+  return {document["messages"], toolsOf(document, origin)};
 }
 
 } // namespace tfm

@@ -11,11 +11,17 @@
 #include "runtime/chat/jinja_syntax.h"
 
 #include <ctime>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 namespace tfm {
+
+/// What a template makes a prompt of.
+struct Conversation {
+  nlohmann::ordered_json messages; ///< `[{"role": ..., "content": ...}]`
+  nlohmann::ordered_json tools;    ///< functions to call, or null
+};
 
 /// How a model was taught to see a conversation: a template in the subset of
 /// Jinja that docs/cli.md lists, as in Hugging Face's folders.
@@ -33,14 +39,16 @@ public:
   /// That within a gguf file, likewise.
   static std::optional<ChatTemplate> ofGguf(const std::string &path);
 
-  /// The prompt for the answer to `messages`, `[{"role": ..., "content":
-  /// ...}]`, or, not `forAnswer`, these alone; `now` is what the template takes
-  /// for the time. Throws InputError with the place of what goes wrong.
-  std::string render(const nlohmann::ordered_json &messages, std::time_t now,
+  /// The prompt for the answer to the messages, or, not `forAnswer`, these
+  /// alone; `now` is what the template takes for the time. Throws InputError
+  /// with the place of what goes wrong.
+  std::string render(const Conversation &conversation, std::time_t now,
                      bool forAnswer = true) const;
 
   /// A variable of the template.
   void set(const std::string &name, jinja::Value value);
+  /// Those of an object, as `requireVariables` allows them.
+  void setVariables(const nlohmann::ordered_json &object);
   /// The token that ends an answer; empty where the folder names none.
   const std::string &endToken() const { return end; }
 
@@ -58,15 +66,23 @@ private:
 void requireMessages(const nlohmann::ordered_json &list,
                      const std::string &origin);
 
+/// The tools of a document, which may also be written as a text; null where it
+/// has none. Throws InputError naming `origin` for what is no list of them.
+nlohmann::ordered_json toolsOf(const nlohmann::ordered_json &document,
+                               const std::string &origin);
+
+/// What is wrong with a text of variables for a template, which is to be a JSON
+/// object; empty: nothing.
+std::string faultOfVariables(std::string_view text);
+
 /// Whether a prompt's text is a JSON list of messages, or an object with
 /// `messages`: it begins as one.
 bool isMessageList(std::string_view text);
 
-/// The messages of a prompt's text: those of such a list or object, or the text
-/// as one message of the user. Throws InputError naming `origin` for a list
-/// that is none of messages.
-nlohmann::ordered_json messagesOf(const std::string &text,
-                                  const std::string &origin);
+/// The conversation of a prompt's text: such a list or object, or the text as
+/// one message of the user. Throws InputError naming `origin` for a list that
+/// is none of messages.
+Conversation conversationOf(const std::string &text, const std::string &origin);
 
 } // namespace tfm
 

@@ -10,13 +10,14 @@
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/gguf.h"
+#include "runtime/files/read_json.h"
 
 #include <filesystem>
 
 namespace tfm {
 
 ChatTemplate findChat(const std::string &named, const std::string &weights,
-                      const Recipe &recipe) {
+                      const Recipe &recipe, const std::string &variables) {
   std::optional<ChatTemplate> found;
   std::string without;
   // What stands beside a file is there to be taken instead of its own.
@@ -43,8 +44,11 @@ ChatTemplate findChat(const std::string &named, const std::string &weights,
     add(std::filesystem::path(recipe.tokenizer.directory) /
         recipe.tokenizer.files[0]);
   }
-  if (found)
+  if (found) {
+    if (!variables.empty())
+      found->setVariables(orderedJsonOf(variables));
     return std::move(*found);
+  }
   throw InputError("there is no chat template: neither chat_template.jinja nor "
                    "a chat_template in tokenizer_config.json stands beside the "
                    "tokenizer" +

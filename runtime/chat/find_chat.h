@@ -15,9 +15,10 @@ namespace tfm {
 
 /// The chat template that stands beside the tokenizer: the one that the user
 /// names (`named`, may be empty), that of the weights, or the model's own; or
-/// within these, in gguf files. Throws InputError where there is none.
+/// within these, in gguf files. `variables` are those of `faultOfVariables`, or
+/// empty. Throws InputError where there is none.
 ChatTemplate findChat(const std::string &named, const std::string &weights,
-                      const Recipe &recipe);
+                      const Recipe &recipe, const std::string &variables);
 
 } // namespace tfm
 

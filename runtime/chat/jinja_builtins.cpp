@@ -225,7 +225,7 @@ Value pairs(const Value &dict) {
     throw Problem{std::string("a dictionary has items, not ") +
                   dict.describe()};
   for (const auto &[key, member] : *dict.dict) {
-    Value pair = Value::array({Value::string(key), member});
+    Value pair = Value::array({key, member});
     pair.isTuple = true;
     items.push_back(std::move(pair));
   }
@@ -314,22 +314,41 @@ std::vector<Value> inOrder(const std::vector<Value> &items,
   return result;
 }
 
+/// By what items are compared: a member of theirs, if one is named, and texts
+/// without regard to case unless that counts.
+std::vector<Value> keysOf(const std::vector<Value> &items, const Value *caseful,
+                          const Value *member) {
+  std::vector<Value> keys;
+  for (const Value &item : items) {
+    keys.push_back(member ? memberOf(item, member->asText("a member's name"))
+                          : item);
+    if (keys.back().is(Value::String) && !(caseful && caseful->truth()))
+      keys.back().text = lower(keys.back().text);
+  }
+  return keys;
+}
+
 Value sorted(const Arguments &arguments) {
   std::vector<Value> items = itemsOf(arguments.positional[0]);
   const Value *reverse = arguments.find(1, "reverse");
-  const Value *caseful = arguments.find(2, "case_sensitive");
-  const Value *member = arguments.find(3, "attribute");
-  auto keyOf = [&](const Value &item) {
-    Value key =
-        member ? memberOf(item, member->asText("a member's name")) : item;
-    if (key.is(Value::String) && !(caseful && caseful->truth()))
-      key.text = lower(key.text);
-    return key;
-  };
-  std::vector<Value> keys;
-  for (const Value &item : items)
-    keys.push_back(keyOf(item));
+  std::vector<Value> keys = keysOf(items, arguments.find(2, "case_sensitive"),
+                                   arguments.find(3, "attribute"));
   return Value::array(inOrder(items, keys, reverse && reverse->truth()));
+}
+
+/// The least item, or the greatest; the first of equal ones.
+Value extreme(const Arguments &arguments, bool isGreatest) {
+  std::vector<Value> items = itemsOf(arguments.positional[0]);
+  if (items.empty())
+    return Value::undefined("the extreme of nothing");
+  std::vector<Value> keys = keysOf(items, arguments.find(1, "case_sensitive"),
+                                   arguments.find(2, "attribute"));
+  size_t best = 0;
+  for (size_t i = 1; i < keys.size(); ++i)
+    if (int sign = compare(keys[i], keys[best]);
+        isGreatest ? sign > 0 : sign < 0)
+      best = i;
+  return items[best];
 }
 
 /// The number that a text is, as Python reads it: blanks around it, a sign
@@ -345,6 +364,40 @@ std::optional<Number> numberIn(const std::string &text) {
   return !bare.empty() && read.ec == std::errc() && read.ptr == end
              ? std::optional(number)
              : std::nullopt;
+}
+
+/// Python's `text.format(...)` with arguments by place and by name, as they
+/// are.
+std::string formatted(const std::string &text, const Arguments &arguments) {
+  std::string result;
+  size_t next = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '{' && text[i] != '}') {
+      result += text[i];
+      continue;
+    }
+    if (text.substr(i + 1, 1) == text.substr(i, 1)) {
+      result += text[i++];
+      continue;
+    }
+    size_t end = text.find('}', i);
+    if (text[i] == '}' || end == std::string::npos)
+      throw Problem{"`format` finds a brace without its other one"};
+    const std::string field = text.substr(i + 1, end - i - 1);
+    if (field.find_first_of("!:.[{") != std::string::npos)
+      throw Problem{"`format` is not supported with `{" + field + "}`"};
+    std::optional<int64_t> place = numberIn<int64_t>(field);
+    if (field.empty())
+      place = next++;
+    const Value *found =
+        arguments.find(place ? static_cast<size_t>(*place) : SIZE_MAX, field);
+    if (!found)
+      throw Problem{"`format` has no argument for `{" + field + "}`"};
+    result += found->str();
+    requireRoom(result.size());
+    i = end;
+  }
+  return result;
 }
 
 Value toInteger(const Value &value, int64_t absent) {
@@ -416,7 +469,9 @@ void requireKnown(std::string_view filter, const Arguments &arguments) {
       {"selectattr", SIZE_MAX, {"attribute"}},
       {"rejectattr", SIZE_MAX, {"attribute"}},
       {"map", SIZE_MAX, {"attribute", "default"}},
-      {"sort", 3, {"reverse", "case_sensitive", "attribute"}}};
+      {"sort", 3, {"reverse", "case_sensitive", "attribute"}},
+      {"min", 2, {"case_sensitive", "attribute"}},
+      {"max", 2, {"case_sensitive", "attribute"}}};
   const auto *found = std::ranges::find(all, filter, &Parameters::filter);
   static const Parameters none{"", 0, {}};
   const Parameters &known = found == std::end(all) ? none : *found;
@@ -427,8 +482,7 @@ void requireKnown(std::string_view filter, const Arguments &arguments) {
   if (arguments.positional.size() - 1 > known.places)
     refuse("so many arguments");
   for (const auto &[name, value] : arguments.named)
-    if (std::ranges::find(known.names, name) == known.names.end() ||
-        (name == "ensure_ascii" && value.truth()))
+    if (std::ranges::find(known.names, name) == known.names.end())
       refuse("`" + name + "`");
 }
 
@@ -446,11 +500,14 @@ std::optional<Value> applied(std::string_view name,
   if (name == "length" || name == "count")
     return Value::number(lengthOf(x));
   if (name == "tojson") {
-    const Value *indent = argument(SIZE_MAX, "indent");
-    return Value::string(toJson(
-        x, indent && !indent->is(Value::None)
-               ? std::clamp<int64_t>(indent->asInteger("`indent`"), 0, 100)
-               : -1));
+    const Value *indent = argument(SIZE_MAX, "indent"),
+                *ascii = argument(SIZE_MAX, "ensure_ascii");
+    return Value::string(
+        toJson(x,
+               indent && !indent->is(Value::None)
+                   ? std::clamp<int64_t>(indent->asInteger("`indent`"), 0, 100)
+                   : -1,
+               ascii && ascii->truth()));
   }
   if (name == "default" || name == "d") {
     const Value *other = argument(1, "default_value");
@@ -504,8 +561,10 @@ std::optional<Value> applied(std::string_view name,
   if (name == "dictsort") {
     Value all = pairs(x);
     std::vector<Value> keys;
-    for (const Value &pair : *all.list)
-      keys.push_back(Value::string(lower((*pair.list)[0].text)));
+    for (const Value &pair : *all.list) {
+      keys.push_back((*pair.list)[0]);
+      keys.back().text = lower(keys.back().text);
+    }
     return Value::array(inOrder(*all.list, keys, /*falls=*/false));
   }
   if (name == "int") {
@@ -536,6 +595,8 @@ std::optional<Value> applied(std::string_view name,
     return map(arguments);
   if (name == "sort")
     return sorted(arguments);
+  if (name == "min" || name == "max")
+    return extreme(arguments, name == "max");
   if (name == "unique") {
     std::vector<Value> items, keys;
     for (const Value &item : itemsOf(x)) {
@@ -671,8 +732,7 @@ Value methodOf(const Value &object, const std::string &name) {
         const Value *absent = arguments.find(1, "default");
         if (!key)
           throw Problem{"`get` takes a key"};
-        const Value *found =
-            key->is(Value::String) ? self.find(key->text) : nullptr;
+        const Value *found = self.find(*key);
         return found ? *found : absent ? *absent : Value::none();
       });
   }
@@ -768,6 +828,10 @@ Value methodOf(const Value &object, const std::string &name) {
           found == std::string::npos
               ? int64_t{-1}
               : static_cast<int64_t>(countCodePoints(text.substr(0, found))));
+    });
+  if (name == "format")
+    return method([=](const Arguments &arguments) {
+      return Value::string(formatted(text, arguments));
     });
   if (name == "removeprefix" || name == "removesuffix")
     return method([=](const Arguments &arguments) {

@@ -218,7 +218,7 @@ private:
                                             statement.words[0] + "` is none"};
     if (value.isNamespace || value.holdsNamespace)
       throw PlacedProblem{statement.at, "a `namespace` cannot hold another"};
-    object->set(statement.text, std::move(value));
+    object->set(Value::string(statement.text), std::move(value));
   }
 
   void loop(const Statement &statement, Scope &scope) {
@@ -318,13 +318,12 @@ private:
       return list;
     }
     case Expression::Dict: {
-      Members members;
-      for (size_t i = 0; i + 1 < e.kids.size(); i += 2)
-        members.emplace_back(
-            placed(e.kids[i]->at,
-                   [&] { return evaluate(*e.kids[i], scope).asText("a key"); }),
-            evaluate(*e.kids[i + 1], scope));
-      return placed(e.at, [&] { return Value::object(std::move(members)); });
+      Items items;
+      for (size_t i = 0; i + 1 < e.kids.size(); i += 2) {
+        Value key = evaluate(*e.kids[i], scope);
+        items.emplace_back(std::move(key), evaluate(*e.kids[i + 1], scope));
+      }
+      return placed(e.at, [&] { return Value::object(std::move(items)); });
     }
     case Expression::Unary: {
       Value x = evaluate(*e.kids[0], scope);
@@ -429,8 +428,7 @@ private:
     case Value::Undefined:
       throw Problem{nameOf(of) + " is undefined, and has no items"};
     case Value::Dict: {
-      const Value *found =
-          index.is(Value::String) ? object.find(index.text) : nullptr;
+      const Value *found = object.find(index);
       if (found)
         return *found;
       return index.is(Value::String) ? methodOf(object, index.text)

@@ -95,15 +95,24 @@ Value Value::array(std::vector<Value> items) {
   value.list = std::make_shared<std::vector<Value>>(std::move(items));
   return value;
 }
-Value Value::object(Members members) {
+Value Value::object(Items items) {
   Value value;
   value.kind = Dict;
-  value.dict = std::make_shared<Members>();
-  for (auto &[key, member] : members) {
-    nest(value, member);
-    value.set(key, std::move(member));
+  value.dict = std::make_shared<Items>();
+  for (auto &[key, item] : items) {
+    if (!key.is(String) && !key.isNumber() && !key.is(None))
+      throw Problem{std::string("a key is a text or a number, not ") +
+                    key.describe()};
+    nest(value, item);
+    value.set(key, std::move(item));
   }
   return value;
+}
+Value Value::object(Members members) {
+  Items items;
+  for (auto &[name, member] : members)
+    items.emplace_back(string(std::move(name)), std::move(member));
+  return object(std::move(items));
 }
 Value Value::callable(std::string name, Function function) {
   Value value;
@@ -184,16 +193,26 @@ bool Value::truth() const {
 Value *Value::find(std::string_view key) const {
   if (kind == Dict)
     for (auto &[name, value] : *dict)
-      if (name == key)
+      if (name.is(String) && name.text == key)
         return &value;
   return nullptr;
 }
 
-void Value::set(std::string_view key, Value value) const {
+Value *Value::find(const Value &key) const {
+  if (key.is(String))
+    return find(key.text);
+  if (kind == Dict)
+    for (auto &[other, value] : *dict)
+      if (equal(other, key))
+        return &value;
+  return nullptr;
+}
+
+void Value::set(const Value &key, Value value) const {
   if (Value *old = find(key))
     *old = std::move(value);
   else
-    dict->emplace_back(std::string(key), std::move(value));
+    dict->emplace_back(key, std::move(value));
 }
 
 const char *Value::describe() const {
@@ -293,8 +312,8 @@ std::string Value::repr() const {
   if (kind == Dict) {
     std::string result = "{";
     for (const auto &[key, value] : *dict) {
-      result += (result.size() > 1 ? ", " : "") + string(key).repr() + ": " +
-                value.repr();
+      result +=
+          (result.size() > 1 ? ", " : "") + key.repr() + ": " + value.repr();
       requireRoom(result.size());
     }
     return result + "}";
@@ -367,7 +386,7 @@ bool contains(const Value &b, const Value &a) {
     return std::ranges::any_of(
         *b.list, [&](const Value &item) { return equal(item, a); });
   case Value::Dict:
-    return a.is(Value::String) && b.find(a.text);
+    return b.find(a) != nullptr;
   case Value::Undefined:
     return false;
   default:
@@ -394,7 +413,7 @@ std::vector<Value> itemsOf(const Value &value) {
     return *value.list;
   case Value::Dict:
     for (const auto &[key, member] : *value.dict)
-      items.push_back(Value::string(key));
+      items.push_back(key);
     return items;
   case Value::String:
     for (std::string &character : charactersOf(value.text))
@@ -408,8 +427,12 @@ std::vector<Value> itemsOf(const Value &value) {
   }
 }
 
-/// A text in JSON, its characters as they are.
-static std::string jsonString(std::string_view text) {
+/// A text in JSON, its characters as they are, or as escapes where these are to
+/// be `ascii`.
+static std::string jsonString(std::string_view text, bool ascii) {
+  if (ascii)
+    return ordered_json(text).dump(-1, ' ', /*ensure_ascii=*/true,
+                                   ordered_json::error_handler_t::replace);
   std::string result = "\"";
   for (char c : text) {
     auto byte = static_cast<unsigned char>(c);
@@ -437,7 +460,13 @@ static std::string jsonString(std::string_view text) {
   return result + "\"";
 }
 
-static std::string jsonText(const Value &value, int64_t indent, int64_t depth) {
+/// A key in JSON, where all are texts.
+static std::string keyText(const Value &key) {
+  return key.is(Value::String) ? key.text : toJson(key);
+}
+
+static std::string jsonText(const Value &value, int64_t indent, bool ascii,
+                            int64_t depth) {
   std::string inner = indent < 0 ? "" : "\n", outer = inner;
   if (indent >= 0) {
     inner.append(static_cast<size_t>(indent * (depth + 1)), ' ');
@@ -453,12 +482,12 @@ static std::string jsonText(const Value &value, int64_t indent, int64_t depth) {
   case Value::Float:
     return value.str();
   case Value::String:
-    return jsonString(value.text);
+    return jsonString(value.text, ascii);
   case Value::List: {
     std::string result;
     for (const Value &item : *value.list) {
       result += (result.empty() ? "" : comma) + inner +
-                jsonText(item, indent, depth + 1);
+                jsonText(item, indent, ascii, depth + 1);
       requireRoom(result.size());
     }
     return result.empty() ? "[]" : "[" + result + outer + "]";
@@ -466,8 +495,9 @@ static std::string jsonText(const Value &value, int64_t indent, int64_t depth) {
   case Value::Dict: {
     std::string result;
     for (const auto &[key, member] : *value.dict) {
-      result += (result.empty() ? "" : comma) + inner + jsonString(key) + ": " +
-                jsonText(member, indent, depth + 1);
+      result += (result.empty() ? "" : comma) + inner +
+                jsonString(keyText(key), ascii) + ": " +
+                jsonText(member, indent, ascii, depth + 1);
       requireRoom(result.size());
     }
     return result.empty() ? "{}" : "{" + result + outer + "}";
@@ -479,8 +509,8 @@ static std::string jsonText(const Value &value, int64_t indent, int64_t depth) {
   throw Problem{std::string("JSON cannot hold ") + value.describe()};
 }
 
-std::string toJson(const Value &value, int64_t indent) {
-  return jsonText(value, indent, 0);
+std::string toJson(const Value &value, int64_t indent, bool ascii) {
+  return jsonText(value, indent, ascii, 0);
 }
 
 } // namespace tfm::jinja

@@ -45,8 +45,10 @@ private:
 void spend(uint64_t bytes);
 
 struct Value;
-/// In the order in which keys came.
+/// What has a name, in the order in which names came.
 using Members = std::vector<std::pair<std::string, Value>>;
+/// What a dictionary holds, likewise: keys are texts, numbers or `none`.
+using Items = std::vector<std::pair<Value, Value>>;
 
 /// What a function is called with.
 struct Arguments {
@@ -69,7 +71,7 @@ struct Value {
   /// Of a string; of an undefined value its name, of a function its own.
   std::string text;
   std::shared_ptr<std::vector<Value>> list;
-  std::shared_ptr<Members> dict;
+  std::shared_ptr<Items> dict;
   std::shared_ptr<Function> function;
   /// Of a dictionary: `namespace()`, whose members may be set.
   bool isNamespace = false;
@@ -88,6 +90,7 @@ struct Value {
   static Value string(std::string text);
   /// These throw Problem where they would be nested too deeply.
   static Value array(std::vector<Value> items);
+  static Value object(Items items);
   static Value object(Members members);
   static Value callable(std::string name, Function function);
   static Value fromJson(const nlohmann::ordered_json &json);
@@ -102,7 +105,8 @@ struct Value {
   bool truth() const;
   /// A member of a dictionary; null where it has none of that name.
   Value *find(std::string_view key) const;
-  void set(std::string_view key, Value value) const;
+  Value *find(const Value &key) const;
+  void set(const Value &key, Value value) const;
 
   /// As it is printed: `str(x)` of Python.
   std::string str() const;
@@ -121,8 +125,8 @@ bool contains(const Value &b, const Value &a);
 /// What a loop goes over: the items of a list, the keys of a dictionary, the
 /// characters of a text; throws Problem for any other but an undefined one.
 std::vector<Value> itemsOf(const Value &value);
-/// `json.dumps(x, ensure_ascii=False, indent=indent)`; below 0 on one line.
-std::string toJson(const Value &value, int64_t indent = -1);
+/// `json.dumps(x, ensure_ascii=ascii, indent=indent)`; below 0 on one line.
+std::string toJson(const Value &value, int64_t indent = -1, bool ascii = false);
 
 /// The characters of a text, each a text of its own.
 std::vector<std::string> charactersOf(std::string_view text);

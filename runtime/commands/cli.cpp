@@ -7,6 +7,7 @@
 
 #include "runtime/commands/cli.h"
 
+#include "runtime/chat/chat_template.h"
 #include "runtime/comm/witness.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/crash.h"
@@ -217,12 +218,22 @@ CLI::Option *addWhole(CLI::App *command, const KeyOption &key, T &value,
           usage::wholeNumber(static_cast<uint64_t>(key.range.least), most));
 }
 
+CLI::Option *addChatVariables(CLI::App *command, CommonOptions &options) {
+  return command
+      ->add_option("--chat-template-kwargs", options.chatVariables,
+                   "a JSON object with further variables for the chat "
+                   "template: '{\"enable_thinking\": false}'")
+      ->check(CLI::Validator(faultOfVariables, "JSON"))
+      ->allow_extra_args(false); // brackets are text
+}
+
 void addTrain(CLI::App &app, TrainCommand &train) {
   CLI::App *command = app.add_subcommand("train", "train the model");
   TrainOptions &options = train.options;
   command->add_option("--data", train.data, "train on this file")
       ->check(usage::path());
   addTokenizer(command, train);
+  addChatVariables(command, train);
   addWhole(command, keyOption("train.steps"), options.steps);
   addNumber(command, keyOption("train.optimizer.lr"), options.lr);
   CLI::Option *seed =
@@ -281,6 +292,7 @@ void addData(CLI::App &app, DataCommand &data) {
       ->add_option("--data", data.data, "this file instead of the model's data")
       ->check(usage::path());
   addTokenizer(command, data);
+  addChatVariables(command, data);
   command
       ->add_option("--count", data.count,
                    "the first so many rows (default: 5; 0: sizes only)")
@@ -381,6 +393,7 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
                  "prompts are messages to answer, or JSON lists of them, put "
                  "into the chat template beside the tokenizer")
       ->excludes(command->get_option("--ids"));
+  addChatVariables(command, generate)->needs(command->get_option("--chat"));
   addSharing(command, generate.sharing);
 }
 
@@ -421,6 +434,7 @@ void declare(CLI::App &app, Commands &commands) {
                    "all of this file instead of the validation part")
       ->check(usage::path());
   addTokenizer(eval, commands.evaluation);
+  addChatVariables(eval, commands.evaluation);
   addCommon(eval, commands.evaluation);
   addSharing(eval, commands.evaluation.sharing);
 
@@ -465,6 +479,14 @@ void declare(CLI::App &app, Commands &commands) {
           "the type of the numbers: f32 (default), bf16, f16, or int8 or int4 "
           "for weights")
       ->check(CLI::IsMember(storedTypes));
+  exportation->add_flag("--merge", commands.exportation.merge,
+                        "add low-rank corrections (LoRA) to the weights that "
+                        "they correct, and leave them out");
+  exportation
+      ->add_flag("--adapter", commands.exportation.adapter,
+                 "these corrections alone, into DIR/ as PEFT loads them")
+      ->excludes(exportation->get_option("--merge"))
+      ->excludes(exportation->get_option("--seed"));
   exportation->add_flag("--overwrite", commands.exportation.overwrite,
                         "replace another model that DIR/ holds");
 

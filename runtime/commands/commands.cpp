@@ -16,10 +16,12 @@
 #include "runtime/device/nccl.h"
 #include "runtime/device/variant.h"
 #include "runtime/error.h"
+#include "runtime/files/adapter.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/files/export_folder.h"
 #include "runtime/files/gguf.h"
+#include "runtime/files/merge.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/run_log.h"
 #include "runtime/files/weights.h"
@@ -274,10 +276,10 @@ void requireAll(const CommonOptions &options, const Unmatched &unmatched) {
   if (!unmatched.fresh.empty())
     throw InputError(fmt::format("{} does not have {}, and only `train --init` "
                                  "can begin with fresh ones",
-                                 weights, fmt::join(unmatched.fresh, ", ")));
+                                 weights, listed(unmatched.fresh)));
   if (!unmatched.leftOut.empty() && options.speaks())
     say(printable(fmt::format("note: left out of {}: {}", weights,
-                              fmt::join(unmatched.leftOut, ", "))) +
+                              listed(unmatched.leftOut))) +
         "\n");
 }
 
@@ -668,8 +670,10 @@ void train(const tfm_model &descriptor, TrainCommand command,
   std::unique_ptr<Dataset> data =
       openData(command, recipe,
                {spec, *tokenizer, recipe.train.sequence,
-                ignoredTarget(recipe.train, *tokenizer),
-                [&] { return findChat(command.tokenizer, begun, recipe); }});
+                ignoredTarget(recipe.train, *tokenizer), [&] {
+                  return findChat(command.tokenizer, begun, recipe,
+                                  command.chatVariables);
+                }});
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);
@@ -753,11 +757,11 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
     spec.validationFiles.clear();
   }
   std::optional<int32_t> ignored = ignoredTarget(recipe.train, *tokenizer);
-  std::unique_ptr<Dataset> data =
-      openData(command, recipe,
-               {spec, *tokenizer, recipe.train.sequence, ignored, [&] {
-                  return findChat(command.tokenizer, command.weights, recipe);
-                }});
+  std::unique_ptr<Dataset> data = openData(
+      command, recipe, {spec, *tokenizer, recipe.train.sequence, ignored, [&] {
+                          return findChat(command.tokenizer, command.weights,
+                                          recipe, command.chatVariables);
+                        }});
   if (command.processes)
     command.processes->requireSame("other data",
                                    data->checksum(recipe.train.sequence),
@@ -849,7 +853,8 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   Model model(descriptor, device);
   const std::string out = exportedWeights(command.out);
   requireNoRunFile(out);
-  for (const std::string &path : exportedFiles(command.out))
+  for (const std::string &path :
+       command.adapter ? adapterFiles(command.out) : exportedFiles(command.out))
     requireNoneOfModel(path, descriptor);
   if (isGguf(out))
     throw InputError(out + ": what is written is no .gguf file, but a "
@@ -874,12 +879,22 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
     say("note: this build has made " + kept +
         " of the weights, and exports what they are now; a build with "
         "generate.weights = f32 exports them as they were\n");
-  std::vector<FloatTensor> tensors = parameterTensors(model);
+  if (command.adapter) {
+    exportAdapter(model, command.weights, command.out, command.dtype,
+                  command.overwrite);
+    return;
+  }
+  if (command.merge && kept != "f32")
+    throw InputError("this build keeps weights as " + kept +
+                     ", which a correction added to them would be rounded to: "
+                     "merge with a build of generate.weights = f32");
+  std::vector<FloatTensor> tensors =
+      command.merge ? mergeCorrections(model) : parameterTensors(model);
   if (largestOf(command.dtype) < largestOf(StoredType::F32))
     requireWithin(tensors, command.dtype);
   if (isExportFolder(command.out)) {
-    exportFolder(model, command.weights, command.out, command.dtype,
-                 command.overwrite);
+    exportFolder(model, std::move(tensors), command.weights, command.out,
+                 command.dtype, command.overwrite);
     if (command.speaks())
       noteOtherBegin(descriptor, command);
     return;

@@ -31,6 +31,7 @@ struct CommonOptions {
   bool json = false;
   /// Of the weights: what only they have may be left out.
   bool partial = false;
+  std::string chatVariables; ///< JSON: what else the chat template gets
   ProcessesOptions sharing;
   /// Who shares the work; null: this process alone.
   Processes *processes = nullptr;
@@ -127,6 +128,8 @@ struct ExportCommand : CommonOptions {
   StoredType dtype = StoredType::F32;
   std::string dtypeName = "f32"; ///< as recipes and options say it
   bool overwrite = false;        ///< replace another model in `out`
+  bool merge = false;            ///< corrections into the weights
+  bool adapter = false;          ///< corrections alone
 };
 void exportWeights(const tfm_model &model, const ExportCommand &command);
 

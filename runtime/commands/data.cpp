@@ -71,10 +71,13 @@ void showData(const tfm_model &descriptor, const DataCommand &command) {
                     {command.tokenizer, /*weights=*/"", /*ids=*/false,
                      /*idsWithout=*/spec.kind == "tokens"});
   int64_t sequence = recipe.train.sequence;
-  std::unique_ptr<Dataset> data = openDataFor(
-      command, recipe,
-      {spec, *tokenizer, sequence, ignoredTarget(recipe.train, *tokenizer),
-       [&] { return findChat(command.tokenizer, /*weights=*/"", recipe); }});
+  std::unique_ptr<Dataset> data =
+      openDataFor(command, recipe,
+                  {spec, *tokenizer, sequence,
+                   ignoredTarget(recipe.train, *tokenizer), [&] {
+                     return findChat(command.tokenizer, /*weights=*/"", recipe,
+                                     command.chatVariables);
+                   }});
   Part part = command.part == "train" ? Part::Train : Part::Validation;
   std::vector<Row> rows = readRows(*data, part, sequence, command.count);
 

@@ -199,11 +199,13 @@ std::vector<Prompt> promptsFor(const GenerateCommand &command) {
   std::set<std::string> unread;
   std::vector<Prompt> prompts = promptsOf(text, name, command.chat, unread);
   if (!unread.empty() && command.speaks())
-    say(printable(fmt::format(
-        "note: of the objects in {} {} alone is "
-        "read, not {}\n",
-        name, command.chat ? "`prompt`, or else `messages`," : "`prompt`",
-        fmt::join(unread, ", "))));
+    say(printable(fmt::format("note: of the objects in {} {} alone is "
+                              "read, not {}\n",
+                              name,
+                              command.chat
+                                  ? "`prompt`, or else `messages`, with `tools`"
+                                  : "`prompt`",
+                              fmt::join(unread, ", "))));
   if (prompts.empty())
     throw InputError(name + " has no prompts: write one a line");
   return prompts;
@@ -380,9 +382,9 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
       if (chat) {
         messages.push_back({{"role", "user"},
                             {"content", replaceInvalidUtf8(unescape(typed))}});
-        std::vector<int32_t> next =
-            promptTokens(tokenizer, chat->render(messages, std::time(nullptr)),
-                         /*begin=*/{});
+        std::vector<int32_t> next = promptTokens(
+            tokenizer, chat->render({messages, nullptr}, std::time(nullptr)),
+            /*begin=*/{});
         checkLength(next, origin, logits, options);
         sequence = std::move(next);
       } else if (!typed.empty() || sequence.empty()) {
@@ -478,7 +480,8 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   }
   std::optional<ChatTemplate> chat;
   if (command.chat) {
-    chat = findChat(command.tokenizer, command.weights, recipe);
+    chat = findChat(command.tokenizer, command.weights, recipe,
+                    command.chatVariables);
     if (!command.ignoreEos)
       if (std::optional<int32_t> end = tokenizer->find(chat->endToken()))
         options.endTokens.push_back(*end);
@@ -498,7 +501,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     std::string origin =
         prompt.origin.empty() ? nameOfPrompt(command) : prompt.origin;
     if (chat)
-      prompt.text = chat->render(messagesOf(prompt.text, origin), now);
+      prompt.text = chat->render(conversationOf(prompt.text, origin), now);
     tokens[i] = promptTokens(*tokenizer, prompt.text, begin, origin);
     if (chat && !command.json) // the answer alone is shown
       prompt.text.clear();

@@ -49,7 +49,10 @@ static void readObject(std::string_view line, Prompt &prompt, bool areMessages,
                          ? "this object has neither \"prompt\" nor \"messages\""
                          : "this object has no \"prompt\"";
   else if (areMessages && member->is_array() && isMessageList(member->dump()))
-    prompt.text = member->dump();
+    prompt.text =
+        ordered_json({{"messages", *member},
+                      {"tools", object.value("tools", ordered_json())}})
+            .dump();
   else if (read == "messages")
     prompt.problem = "the \"messages\" of this object are no list of messages";
   else if (!member->is_string())
@@ -58,7 +61,7 @@ static void readObject(std::string_view line, Prompt &prompt, bool areMessages,
     prompt.text = member->get<std::string>();
   if (object.is_object())
     for (const auto &[name, value] : object.items())
-      if (name != read)
+      if (name != read && (name != "tools" || !areMessages))
         unread.insert(name);
 }
 

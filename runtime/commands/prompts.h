@@ -32,7 +32,7 @@ std::string unescape(std::string_view line);
 /// empty begins with `{`, lines are JSON objects with `prompt`, else the
 /// prompts themselves, with escapes; where `areMessages`, a line that is
 /// a list of them stands as it is, and objects may have one as `prompt` or
-/// `messages`. An empty line is a problem. `name` is
+/// `messages`, and beside it `tools`. An empty line is a problem. `name` is
 /// the text's in messages. `unread` gets the names of what else such objects
 /// have.
 std::vector<Prompt> promptsOf(std::string_view text, const std::string &name,

@@ -97,9 +97,11 @@ public:
   Messages(const FindChat &find, bool answersOnly)
       : find(find), answersOnly(answersOnly) {}
 
-  /// Their text, and where it has what the assistant says.
-  Example read(const json &messages, const std::string &where) {
+  /// Their text, and where it has what the assistant says; `told` are the tools
+  /// that it may use, or null.
+  Example read(const json &messages, json told, const std::string &where) {
     requireMessages(messages, where);
+    tools = std::move(told);
     if (!find)
       throw InputError(where + " has messages, of which only a chat template "
                                "makes text: write the alphabet out");
@@ -122,7 +124,7 @@ private:
   std::string render(const json &messages, const std::string &where,
                      bool forAnswer) const {
     try {
-      return chat->render(messages, now, forAnswer);
+      return chat->render({messages, tools}, now, forAnswer);
     } catch (const InputError &error) {
       throw InputError(where + ": " + error.what());
     }
@@ -170,6 +172,7 @@ private:
   const FindChat &find;
   bool answersOnly;
   std::optional<ChatTemplate> chat;
+  json tools;
   std::time_t now = std::time(nullptr);
 };
 
@@ -236,7 +239,8 @@ private:
       auto field =
           document.is_object() ? document.find(data.field) : document.end();
       if (field != document.end() && field->is_array())
-        add(messages.read(*field, where), number, isLine);
+        add(messages.read(*field, toolsOf(document, where), where), number,
+            isLine);
       else
         add(fieldOf(document, data.field, where), std::string::npos, number,
             isLine);

@@ -191,6 +191,26 @@ void requireOptimizer(const std::string &folder, const RunState &state,
         folder, state.optimizer, kind));
 }
 
+/// Throws where the run trained other parameters than this build does
+/// (`train.only`): there are moments of those that it trained alone.
+void requireSameTrained(const std::string &folder,
+                        const SafetensorsReader &optimizer,
+                        const SafetensorsReader &weights, const Model &model) {
+  bool hasMoments = !optimizer.header().tensors.empty();
+  for (const tfm_parameter &parameter : model.parameters()) {
+    bool wasTrained = optimizer.find(stateName(parameter, 0)) != nullptr;
+    bool isTrained = model.hasState(parameter, 0);
+    if (wasTrained == isTrained || !hasMoments || !weights.find(parameter.name))
+      continue;
+    throw OtherModel(fmt::format(
+        "the run in {0} {1} {2}, which this build {3} (train.only): begin anew "
+        "from its weights with --init {0} --out NEW, or build with what it "
+        "trained",
+        folder, wasTrained ? "trained" : "did not train", parameter.name,
+        isTrained ? "trains" : "does not train"));
+  }
+}
+
 RunState readCheckpoint(const std::string &folder, Model &model) {
   constexpr std::string_view remedy =
       "use the binary that the run was made with, or train anew with --out NEW";
@@ -205,6 +225,7 @@ RunState readCheckpoint(const std::string &folder, Model &model) {
   SafetensorsReader optimizer(folder + "/optimizer.safetensors");
   requireOfState(weights, state, state.weightsChecksum);
   requireOfState(optimizer, state, state.optimizerChecksum);
+  requireSameTrained(folder, optimizer, weights, model);
   for (const FloatTensor &tensor : stateTensors(model)) {
     const TensorEntry *entry = optimizer.find(tensor.name);
     if (!entry || entry->shape != tensor.shape)

@@ -15,11 +15,13 @@
 #include "runtime/files/temporaries.h"
 #include "runtime/files/text_settings.h"
 #include "runtime/files/weights.h"
+#include "runtime/generation/generator.h"
 #include "runtime/model.h"
 #include "runtime/progress.h"
 #include "runtime/tokenizer/find_tokenizer.h"
 #include "runtime/tokenizer/gguf_tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
+#include "runtime/tokenizer/vocabulary.h"
 
 #include <algorithm>
 #include <list>
@@ -58,14 +60,6 @@ void requireNoOther(const std::string &out) {
       throw InputError(path + " is not known to be written by `export`, and "
                               "would be lost: export to another folder, or "
                               "pass --overwrite");
-}
-
-/// The published folder that a model is like; empty where there is none.
-std::string sourceOf(const std::string &weights) {
-  if (isFolder(weights) && fileExists(weights + configName))
-    return weights;
-  std::string init = beganWith(weights);
-  return !init.empty() && fileExists(init + configName) ? init : "";
 }
 
 /// Why that folder is no source. JSON has no names that are not UTF-8.
@@ -165,7 +159,40 @@ void addOwnTokenizer(std::map<std::string, std::string> &texts,
   say("note: " + printable(out + " gets no tokenizer: " + why) + "\n");
 }
 
+/// Lets the tokenizer of a run put before texts what its data had there, where
+/// it puts nothing. One that could not be read then stays as it is.
+void addBegin(std::string &tokenizer, const tfm_model &model,
+              const std::string &path) {
+  try {
+    const TokenizerPtr own = parseTokenizerJson(tokenizer, path);
+    const std::vector<int32_t> begin =
+        beginOfData(parseRecipe(model.recipe), *own);
+    if (begin.empty() || !own->begin().empty())
+      return;
+    auto root = ordered_json::parse(tokenizer);
+    const ordered_json step = beginWith(begin[0], own->text(begin));
+    ordered_json &post = root["post_processor"];
+    if (post.is_null())
+      post = step;
+    else if (post.value("type", "") == "Sequence")
+      post["processors"].push_back(step);
+    else
+      post = {{"type", "Sequence"}, {"processors", {post, step}}};
+    std::string text = root.dump(2) + "\n";
+    if (parseTokenizerJson(text, path)->begin() == begin)
+      tokenizer = std::move(text);
+  } catch (const InputError &) {
+  }
+}
+
 } // namespace
+
+std::string publishedFolderOf(const std::string &weights) {
+  if (isFolder(weights) && fileExists(weights + configName))
+    return weights;
+  std::string init = beganWith(weights);
+  return !init.empty() && fileExists(init + configName) ? init : "";
+}
 
 bool isExportFolder(const std::string &path) {
   return path.ends_with('/') || isFolder(path);
@@ -188,8 +215,9 @@ std::vector<std::string> exportedFiles(const std::string &out) {
   return files;
 }
 
-void exportFolder(const Model &model, const std::string &weights,
-                  const std::string &out, StoredType type, bool overwrite) {
+void exportFolder(const Model &model, std::vector<FloatTensor> tensors,
+                  const std::string &weights, const std::string &out,
+                  StoredType type, bool overwrite) {
   if (type == StoredType::INT8 || type == StoredType::INT4)
     throw InputError("no config.json tells of weights of 8 bits or 4 as they "
                      "are stored here: export them to a .safetensors file, or "
@@ -199,7 +227,7 @@ void exportFolder(const Model &model, const std::string &weights,
   if (fileExists(index))
     throw InputError(index + " says that there are other weights: export to "
                              "another folder");
-  const std::string source = sourceOf(weights);
+  const std::string source = publishedFolderOf(weights);
   for (const std::string &from : {source, folderOfWeights(weights)})
     if (!from.empty() && isSameFile(from, out))
       throw InputError(out + " is where the weights come from, and would be "
@@ -217,6 +245,9 @@ void exportFolder(const Model &model, const std::string &weights,
     addCompanions(texts, weights, out);
   else if (texts.empty())
     addOwnTokenizer(texts, model.descriptor(), out);
+  if (auto own = texts.find(out + "/tokenizer.json");
+      own != texts.end() && isFolder(weights) && source != weights)
+    addBegin(own->second, model.descriptor(), own->first);
   for (const char *name : companions)
     if (const std::string target = out + "/" + name;
         fileExists(target) && !texts.contains(target))
@@ -225,17 +256,18 @@ void exportFolder(const Model &model, const std::string &weights,
                                 "another folder");
   texts[out + configName] = configOf(source, weights, model, type);
 
-  std::vector<FloatTensor> tensors = parameterTensors(model);
   if (!source.empty()) {
     std::vector<FloatTensor> named;
     WeightFiles published(source);
-    std::vector<std::vector<std::string>> names = storedNames(model, published);
+    std::vector<std::vector<std::string>> names =
+        storedNames(tensors, published);
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (!published.tensors().contains(names[i].front()))
         throw InputError("the model has " + tensors[i].name + ", and " +
                          source +
                          " has not: its config.json tells of a model without "
-                         "it. Export to a .safetensors file");
+                         "it. Export to a .safetensors file, or where it "
+                         "corrects a layer (`LoRA`) with --merge");
       for (const std::string &name : names[i]) {
         named.push_back(tensors[i]);
         named.back().name = name;

@@ -17,6 +17,10 @@ namespace tfm {
 
 class Model;
 
+/// The published folder that weights are, or that their training began with;
+/// empty where there is none.
+std::string publishedFolderOf(const std::string &weights);
+
 /// Whether `export` writes a folder there, not a file: there is one, or the
 /// name ends in a slash.
 bool isExportFolder(const std::string &path);
@@ -27,16 +31,17 @@ std::string exportedWeights(const std::string &out);
 /// All files that `export` may write.
 std::vector<std::string> exportedFiles(const std::string &out);
 
-/// Writes a model's weights, its config.json and what there is of its tokenizer
-/// into a folder: under the names, and with the configuration, of the published
-/// folder that `weights` is, or that the run in it began with; else of the
-/// model's family. All of it is written, or nothing: throws InputError where
-/// there is none of them, and where the folder holds something that would be
-/// read with it, or instead, or lost, which `overwrite` allows of another
-/// model's weights and config.json. Not to write over the weights themselves,
-/// or those of a run, is the caller's (`exportedWeights`).
-void exportFolder(const Model &model, const std::string &weights,
-                  const std::string &out, StoredType type, bool overwrite);
+/// Writes a model's weights, `tensors`, its config.json and what there is of
+/// its tokenizer into a folder: under the names, and with the configuration, of
+/// the published folder that `weights` is, or that the run in it began with;
+/// else of the model's family. All of it is written, or nothing: throws
+/// InputError where there is none of them, and where the folder holds something
+/// that would be read with it, or instead, or lost, which `overwrite` allows of
+/// another model's weights and config.json. Not to write over the weights
+/// themselves, or those of a run, is the caller's (`exportedWeights`).
+void exportFolder(const Model &model, std::vector<FloatTensor> tensors,
+                  const std::string &weights, const std::string &out,
+                  StoredType type, bool overwrite);
 
 } // namespace tfm
 

@@ -50,7 +50,7 @@ bool isMap(const json &value) {
 bool isObject(const json &value) { return value.is_object(); }
 bool isNumber(const json &value) { return value.is_number(); }
 bool isType(const json &value) {
-  for (const char *type : {"integer", "number", "flag", "text"})
+  for (const char *type : {"integer", "number", "flag", "text", "texts"})
     if (value == type)
       return true;
   return false;
@@ -61,7 +61,7 @@ constexpr RuleMember ruleMembers[] = {
     {"must", isAny, "a value"},
     {"harmless", isFilled, "the reason, in words"},
     {"default", isAny, "a value"},
-    {"type", isType, "integer, number, flag or text"},
+    {"type", isType, "integer, number, flag, text or texts"},
     {"least", isNumber, "a number"},
     {"most", isNumber, "a number"},
     {"words", isMap, "an object of texts, or the name of one"},
@@ -558,6 +558,21 @@ private:
     return end == list.end() ? "none" : std::to_string(end - list.begin());
   }
 
+  /// Whether a text can stand in the language, which has no other escapes.
+  static bool isWritable(const json &value) {
+    return value.is_string() &&
+           std::ranges::none_of(value.get_ref<const std::string &>(),
+                                [](char c) {
+                                  return c >= 0 && c < ' ' && c != '\n' &&
+                                         c != '\t' && c != '\r';
+                                });
+  }
+
+  /// Escapes, and commas in lists, are as in JSON.
+  static std::string quoted(const json &value) {
+    return value.dump(-1, ' ', false, json::error_handler_t::replace);
+  }
+
   /// Sets `text` to a value in the language; returns what the rule takes.
   static std::string literal(std::optional<std::string> &text,
                              const json &value, const json &rule) {
@@ -593,11 +608,14 @@ private:
         text = value.dump();
       return "true or false";
     }
-    // Quotes and backslashes are as in JSON.
-    if (value.is_string() &&
-        std::ranges::none_of(value.get_ref<const std::string &>(),
-                             [](char c) { return c >= 0 && c < ' '; }))
-      text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+    if (type == "texts") {
+      const json list = value.is_string() ? json::array({value}) : value;
+      if (list.is_array() && std::ranges::all_of(list, isWritable))
+        text = list.empty() ? "none" : quoted(list);
+      return "a text, or a list of texts";
+    }
+    if (isWritable(value))
+      text = quoted(value);
     return "a text";
   }
 

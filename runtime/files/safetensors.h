@@ -79,6 +79,8 @@ struct FloatTensor {
   /// Where its device has integers, in 8 bits or in 4, reads these.
   std::function<Int8Rows()> readInt8 = {};
   std::function<Int4Groups()> readInt4 = {};
+  /// Other names that its model has for it.
+  std::vector<std::string> aliases = {};
 
   size_t elements() const;
 };

@@ -115,6 +115,9 @@ void WeightFiles::addShards(const std::filesystem::path &folder,
 // Names
 //===----------------------------------------------------------------------===//
 
+/// What `LoRA` calls the layer that it corrects.
+constexpr std::string_view corrected = ".base";
+
 std::string
 NamePrefix::modelName(const std::string &stored,
                       const std::set<std::string> &modelNames) const {
@@ -129,12 +132,29 @@ NamePrefix::modelName(const std::string &stored,
       if (modelNames.count(renamed))
         return renamed;
     }
-  // A layer that `LoRA` corrects is its `base`.
-  if (size_t dot = own.rfind('.'); dot != std::string::npos)
-    if (std::string corrected = own.substr(0, dot) + ".base" + own.substr(dot);
-        modelNames.count(corrected))
-      return corrected;
+  // A layer that `LoRA` corrects is its `base`, once for each of them.
+  if (size_t dot = own.rfind('.'); dot != std::string::npos) {
+    const std::string layer = own.substr(0, dot), part = own.substr(dot);
+    std::string inner = layer + std::string(corrected);
+    for (auto next = modelNames.lower_bound(inner);
+         next != modelNames.end() && next->starts_with(inner);
+         next = modelNames.lower_bound(inner)) {
+      if (modelNames.count(inner + part))
+        return inner + part;
+      inner += corrected;
+    }
+  }
   return own;
+}
+
+std::string uncorrectedName(const std::string &name) {
+  size_t dot = name.rfind('.');
+  std::string layer = name.substr(0, dot);
+  if (dot == std::string::npos || !layer.ends_with(corrected))
+    return name;
+  while (layer.ends_with(corrected))
+    layer.resize(layer.size() - corrected.size());
+  return layer + name.substr(dot);
 }
 
 std::string NamePrefix::storedName(const std::string &own) const {
@@ -529,25 +549,58 @@ Checksum checksumOf(const Model &model) {
   return checksum;
 }
 
-std::vector<std::vector<std::string>> storedNames(const Model &model,
-                                                  const WeightFiles &weights) {
-  std::set<std::string> modelNames = namesOf(model);
+std::string listed(const std::vector<std::string> &names) {
+  // By the order of the first.
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups;
+  for (const std::string &name : names) {
+    std::string pattern;
+    for (size_t at = 0; at <= name.size();) {
+      const size_t end = std::min(name.find('.', at), name.size());
+      const std::string part = name.substr(at, end - at);
+      const bool isNumber =
+          !part.empty() && part.find_first_not_of("0123456789") == part.npos;
+      pattern += (at == 0 ? "" : ".") + (isNumber ? "*" : part);
+      at = end + 1;
+    }
+    auto group = std::ranges::find(groups, pattern,
+                                   &decltype(groups)::value_type::first);
+    if (group == groups.end())
+      group = groups.insert(group, {pattern, {}});
+    group->second.push_back(name);
+  }
+  std::string text;
+  for (const auto &[pattern, members] : groups) {
+    text += text.empty() ? "" : ", ";
+    text += members.size() == 1
+                ? members[0]
+                : fmt::format("{} ({} layers)", pattern, members.size());
+  }
+  return text;
+}
+
+std::vector<std::vector<std::string>>
+storedNames(const std::vector<FloatTensor> &tensors,
+            const WeightFiles &weights) {
+  std::set<std::string> modelNames;
+  for (const FloatTensor &tensor : tensors) {
+    modelNames.insert(tensor.name);
+    modelNames.insert(tensor.aliases.begin(), tensor.aliases.end());
+  }
   NamePrefix prefix = prefixOf(modelNames, weights);
   std::map<std::string, std::string> byName;
   for (const auto &[name, tensor] : weights.tensors())
     byName.try_emplace(prefix.modelName(name, modelNames), name);
   std::vector<std::vector<std::string>> all;
-  for (const tfm_parameter &parameter : model.parameters()) {
+  for (const FloatTensor &tensor : tensors) {
     std::vector<std::string> &names = all.emplace_back();
-    auto add = [&](const char *own) {
+    auto add = [&](const std::string &own) {
       if (auto found = byName.find(own); found != byName.end())
         names.push_back(found->second);
     };
-    add(parameter.name);
-    std::for_each(parameter.aliases, parameter.aliases + parameter.alias_count,
-                  add);
+    add(tensor.name);
+    std::ranges::for_each(tensor.aliases, add);
     if (names.empty())
-      names.push_back(prefix.storedName(parameter.name));
+      names.push_back(prefix.storedName(tensor.name));
   }
   return all;
 }

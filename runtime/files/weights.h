@@ -101,13 +101,21 @@ struct Unmatched {
   std::vector<std::string> fresh;   ///< of the model
 };
 
+/// Names of tensors for a message: those that differ in the numbers of layers
+/// alone are one, `h.*.attn.bias (12 layers)`.
+std::string listed(const std::vector<std::string> &names);
+
 /// Of all values of the parameters, as f32.
 Checksum checksumOf(const Model &model);
 
-/// Under which names a checkpoint has each parameter, in their order; one that
-/// it lacks has the name that goes with those of the others.
-std::vector<std::vector<std::string>> storedNames(const Model &model,
-                                                  const WeightFiles &weights);
+/// Under which names a checkpoint has each of a model's tensors, in their
+/// order; one that it lacks has the name that goes with those of the others.
+std::vector<std::vector<std::string>>
+storedNames(const std::vector<FloatTensor> &tensors,
+            const WeightFiles &weights);
+
+/// The name of a layer's tensor where no `LoRA` corrects it.
+std::string uncorrectedName(const std::string &name);
 
 /// A note that integers of the files become others, where they become those of
 /// `type` in a build that keeps weights as `build`, as recipes call these;

@@ -129,8 +129,7 @@ void Trainer::beginWith(const std::string &path) {
       loadWeights(path, model, options.partial ? &unmatched : nullptr);
   auto tell = [&](const char *what, const std::vector<std::string> &names) {
     if (!names.empty() && isFirst())
-      say(printable(fmt::format("note: {}: {}", what, fmt::join(names, ", "))) +
-          "\n");
+      say(printable(fmt::format("note: {}: {}", what, listed(names))) + "\n");
   };
   tell(("left out of " + path).c_str(), unmatched.leftOut);
   tell("starting fresh", unmatched.fresh);

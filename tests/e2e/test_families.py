@@ -792,6 +792,9 @@ class Folders(unittest.TestCase):
         self.assertEqual(sorted(part.strip() for part in block({"do_sample": True, "temperature": 0.6, "top_p": 0.9})),
                          ["greedy = false", "temperature = 0.6", "top_k = 50", "top_p = 0.9"])
         self.assertIn("repeat_penalty = 1.1", " ".join(block({"repetition_penalty": 1.1})))
+        self.assertIn('stop = ["\\n\\n", "a \\"b\\" é\\\\"]', ", ".join(block({"stop_strings": ["\n\n", 'a "b" é\\']})))
+        self.assertIn('stop = ["###"]', ", ".join(block({"stop_strings": "###"})))
+        self.assertEqual(block({"stop_strings": []}), [" greedy = true "])
         for key, value in (("num_beams", 4), ("no_repeat_ngram_size", 2), ("bad_words_ids", [[3]])):
             self.write({"do_sample": True, key: value}, "generation_config.json")
             self.refused(f"generation_config.json: {key} is")
@@ -799,7 +802,8 @@ class Folders(unittest.TestCase):
         self.refused("num_beams is 4", "; take it out of this file to generate without it")
         # In the words of the file, never in those of the one that would be written.
         for key, value in (("temperature", "x"), ("temperature", -1.0), ("top_p", 1.5), ("top_k", -1), ("min_p", 2.0), ("typical_p", -0.5),
-                           ("repetition_penalty", 0.0), ("max_new_tokens", 0), ("max_new_tokens", 1e+30)):
+                           ("repetition_penalty", 0.0), ("max_new_tokens", 0), ("max_new_tokens", 1e+30),
+                           ("stop_strings", [3]), ("stop_strings", "\0")):
             self.write({"do_sample": True, key: value}, "generation_config.json")
             self.refused(f"generation_config.json: {key} is {json.dumps(value)}: it takes ")
             self.assertNotIn("model.tfm", tfmc("import", self.model).stderr)
@@ -845,50 +849,122 @@ class Lora(InFolder):
     """A correction beside layers of a published model, which are not trained."""
 
     SOURCE = FIXTURES / "llama_tiny"
+    LAYERS = {"q_proj": "Linear(width, heads * head_width, bias = bias)",
+              "o_proj": "Linear(heads * head_width, width, bias = bias)"}
 
-    def test_begins_with_the_published_layers(self):
+    def build(self, *options, **corrected):
+        """The published model with other layers, of which `lora_*` is trained."""
         text = tfmc("import", self.SOURCE).stdout
-        layer = "q_proj = Linear(width, heads * head_width, bias = bias)"
-        self.assertIn(layer, text)
-        frozen = """
-module FrozenLinear(inputs, outputs) {
-  param weight: [outputs, inputs] = normal(0.02), trainable = false
-  forward(x: [.., inputs]) -> [.., outputs] { return x @ weight.T }
+        for name, layer in corrected.items():
+            self.assertIn(f"{name} = {self.LAYERS[name]}", text)
+            text = text.replace(f"{name} = {self.LAYERS[name]}", f"{name} = {layer.format(self.LAYERS[name])}")
+        pathlib.Path(self.path("lora.tfm")).write_text(text + """
+module Other(inner: module) {
+  other   = inner
+  inputs  = inner.inputs
+  outputs = inner.outputs
+  forward(x: [.., inputs]) -> [.., outputs] { return other(x) }
 }
 data tokens("ids.bin", validation = 0.2)
-train { batch = 2, sequence = 8, steps = 2, optimizer = adam(lr = 1e-2), validate = every(1) }
-"""
-
-        def write(corrected):
-            pathlib.Path(self.path("lora.tfm")).write_text(text.replace(layer, f"q_proj = {corrected}") + frozen)
-
-        write("LoRA(LoRA(FrozenLinear(width, heads * head_width)), rank = 2)")
+train {
+  batch = 2, sequence = 8, steps = 2, optimizer = adam(lr = 1e-2), validate = every(1)
+  only  = "*.lora_*"
+}
+""")
         pathlib.Path(self.path("ids.bin")).write_bytes(array.array("H", [i * i % 101 for i in range(300)]).tobytes())
-        made = tfmc("build", "lora.tfm", "-o", "lora", cwd=self.folder)
+        made = tfmc("build", "lora.tfm", "-o", "lora", *options, cwd=self.folder)
         self.assertEqual(made.returncode, 0, made.stderr)
-        inner = "model.layers.0.self_attn.q_proj.base"
-        wrong = run("./lora", "train", "--init", self.SOURCE, "--partial", "--out", "wrong", cwd=self.folder)
-        self.assertEqual(wrong.returncode, 1)
-        self.assertIn(f"{inner}.base.weight is missing, and as it is not trained it would stay random", wrong.stderr)
 
-        write("LoRA(FrozenLinear(width, heads * head_width), rank = 2)")
-        made = tfmc("build", "lora.tfm", "-o", "lora", cwd=self.folder)
-        self.assertEqual(made.returncode, 0, made.stderr)
-        trained = run("./lora", "train", "--init", self.SOURCE, "--partial", "--out", "run", cwd=self.folder)
-        self.assertEqual(trained.returncode, 0, trained.stderr)
-        exported = run("./lora", "export", "--weights", "run", "-o", "all.safetensors", cwd=self.folder)
-        self.assertEqual(exported.returncode, 0, exported.stderr)
+    def ok(self, *command):
+        result = run(*command, cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def refused(self, *command):
+        result = run(*command, cwd=self.folder)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        return result.stderr
+
+    def test_begins_with_the_published_layers(self):
+        self.build(q_proj="LoRA(Other({}), rank = 2)")
+        self.assertIn("model.layers.0.self_attn.q_proj.base.other.weight is missing, and as it is not trained it would "
+                      "stay random",
+                      self.refused("./lora", "train", "--init", self.SOURCE, "--partial", "--out", "wrong"))
+
+        self.build(q_proj="LoRA(LoRA({}, rank = 3), rank = 2, alpha = 5.0)", o_proj="LoRA({}, rank = 2)")
+        self.ok("./lora", "train", "--init", self.SOURCE, "--partial", "--out", "run")
+        self.ok("./lora", "export", "--weights", "run", "-o", "all.safetensors")
         ours = tensors(self.path("all.safetensors"))
         theirs = tensors(self.SOURCE / "model.safetensors")
-        self.assertEqual(ours[f"{inner}.weight"], theirs["model.layers.0.self_attn.q_proj.weight"])
-        self.assertNotEqual(ours["lm_head.weight"], theirs["lm_head.weight"])
+        for name, values in theirs.items():
+            name = name.replace("q_proj.", "q_proj.base.base.").replace("o_proj.", "o_proj.base.")
+            self.assertEqual(ours.pop(name), values, name)
+        self.assertEqual({name.rsplit(".")[-1] for name in ours}, {"lora_a", "lora_b"})
+        for name, values in ours.items():
+            self.assertNotEqual(set(values), {0.0}, name)
         against = tfmc("report", "lora.tfm", "--against", self.SOURCE, cwd=self.folder).stdout
         self.assertIn("lora_a", against)
-        self.assertNotIn(f"{inner}.weight", against)
+        self.assertNotIn("base.weight", against)
         # What the folder does not tell of is not written beside its configuration.
-        refused = run("./lora", "export", "--weights", "run", "-o", "folder/", cwd=self.folder)
-        self.assertEqual(refused.returncode, 1)
-        self.assertIn("the model has model.layers.0.self_attn.q_proj.lora_a, and ", refused.stderr)
+        self.assertRegex(self.refused("./lora", "export", "--weights", "run", "-o", "folder/"),
+                         r"the model has model.layers.0.self_attn.q_proj.*lora_a, and .* with --merge")
+
+        # Merged it is the published model with other weights.
+        self.ok("./lora", "export", "--weights", "run", "-o", "merged/", "--merge")
+        self.ok("./lora", "export", "--weights", "run", "-o", "merged.safetensors", "--merge")
+        merged = tensors(self.path("merged", "model.safetensors"))
+        self.assertEqual(merged.keys(), theirs.keys())
+        self.assertEqual(merged, tensors(self.path("merged.safetensors")))
+        changed = {name for name in theirs if merged[name] != theirs[name]}
+        self.assertEqual(changed, {name for name in theirs if re.search(r"[qo]_proj", name)})
+        self.ok("./lora", "logits", "--weights", "run", "--ids", "--prompt", "5 17 88 3 41", "-o", "ours.safetensors")
+        self.ok(TFMC, "run", "merged", "logits", "--ids", "--prompt", "5 17 88 3 41", "-o", "plain.safetensors")
+        logits, plain = (tensors(self.path(f"{name}.safetensors"))["logits"] for name in ("ours", "plain"))
+        largest = max(map(abs, logits))
+        for own, other in zip(logits, plain, strict=True):
+            self.assertLessEqual(abs(own - other), 1e-6 * largest)
+
+        # PEFT knows one correction of a layer.
+        self.assertIn("q_proj.base.base.weight has another correction than one of two tensors",
+                      self.refused("./lora", "export", "--weights", "run", "-o", "adapter", "--adapter"))
+
+        # Moments are there of what was trained alone.
+        self.build("-D", "train.only=none", q_proj="LoRA(LoRA({}, rank = 3), rank = 2)", o_proj="LoRA({}, rank = 2)")
+        self.assertIn("the run in run did not train model.embed_tokens.weight, which this build trains (train.only): "
+                      "begin anew from its weights with --init run --out NEW",
+                      self.refused("./lora", "train", "--resume", "run", "--steps", "3"))
+
+    def test_an_adapter(self):
+        layers = {"q_proj": "LoRA({}, rank = 2, alpha = 3.0)", "o_proj": "LoRA({}, rank = 4, alpha = 8.0)"}
+        self.build(**layers)
+        self.ok("./lora", "train", "--init", self.SOURCE, "--partial", "--out", "for-peft")
+        export = ["./lora", "export", "--weights", "for-peft", "-o", "peft/", "--adapter"]
+        self.ok(*export)
+        self.assertIn("is there already", self.refused(*export))
+        self.ok(*export, "--overwrite", "--dtype", "f32")
+        config = json.loads(pathlib.Path(self.path("peft", "adapter_config.json")).read_text())
+        self.assertTrue(os.path.samefile(config.pop("base_model_name_or_path"), self.SOURCE))
+        prefix = "model.layers.{}.self_attn."
+        depth = json.loads(pathlib.Path(self.SOURCE, "config.json").read_text())["num_hidden_layers"]
+        others = [f"{prefix.format(i)}o_proj" for i in range(depth)]
+        self.assertEqual(config, {
+            "peft_type": "LORA", "task_type": "CAUSAL_LM", "inference_mode": True, "r": 2, "lora_alpha": 3,
+            "lora_dropout": 0.0, "bias": "none", "fan_in_fan_out": False, "target_modules": ["q_proj", "o_proj"],
+            "rank_pattern": dict.fromkeys(others, 4), "alpha_pattern": dict.fromkeys(others, 8)})
+        self.ok("./lora", "export", "--weights", "for-peft", "-o", "for-peft.safetensors")
+        whole = tensors(self.path("for-peft.safetensors"))
+        adapter = tensors(self.path("peft", "adapter_model.safetensors"))
+        self.assertEqual({"base_model.model." + re.sub("lora_(.)", lambda m: f"lora_{m[1].upper()}.weight", name): values
+                          for name, values in whole.items() if "lora" in name}, adapter)
+        # It would not be all that was trained.
+        self.build("-D", 'train.only=["*.lora_*", "*norm*"]', **layers)
+        self.assertIn("an adapter holds corrections alone, and this build trains others, too: ",
+                      self.refused(*export, "--overwrite"))
+
+    def test_merges_what_is_corrected_alone(self):
+        self.build("-D", "train.only=none")
+        self.assertIn("there is nothing to merge",
+                      self.refused("./lora", "export", "--seed", "1", "-o", "a.safetensors", "--merge"))
 
     def test_the_best_weights_are_of_the_same_origin(self):
         text = tfmc("import", self.SOURCE).stdout
@@ -946,6 +1022,22 @@ train { batch = 1, sequence = 4, steps = 1, loss = cross_entropy(ignore = -100) 
                      for weights in (f"run-{name}", f"out-{name}")]
             if not note:
                 self.assertEqual(*texts)
+        # A tokenizer that puts nothing there learns it.
+        tokenizer = json.loads(pathlib.Path(source, "tokenizer.json").read_text())
+        level = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True}
+        for post in (None, level, {"type": "Sequence", "processors": [level]}):
+            tokenizer["post_processor"] = post
+            pathlib.Path(source, "tokenizer.json").write_text(json.dumps(tokenizer))
+            trained = run("./begins-2", "train", "--init", source, "--out", "run-3", "--overwrite", cwd=self.folder)
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+            exported = run("./begins-2", "export", "--weights", "run-3", "-o", "out-3/", cwd=self.folder)
+            self.assertEqual((exported.returncode, exported.stderr), (0, ""))
+            written = json.loads(pathlib.Path(self.path("out-3", "tokenizer.json")).read_text())
+            steps = written["post_processor"]["processors"] if post else [written["post_processor"]]
+            self.assertEqual(steps[:-1], [level] if post else [])
+            self.assertEqual(steps[-1]["special_tokens"]["<s>"]["ids"], [0])
+            self.assertEqual({key: value for key, value in written.items() if key != "post_processor"},
+                             {key: value for key, value in tokenizer.items() if key != "post_processor"})
 
     def test_weights_alone_get_the_tokenizer_of_the_model(self):
         text = tfmc("import", self.SOURCE).stdout

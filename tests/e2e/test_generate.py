@@ -763,9 +763,48 @@ class Tokenizers(Folder):
             self.assertIn(part, result.stderr)
         self.assertEqual([json.loads(line)["prompt"] for line in result.stdout.splitlines()],
                          [answer["prompt"]] * 2 + [rendered])
+        # What else the template may look at.
+        config = json.loads((folder / "tokenizer_config.json").read_text())
+        config["chat_template"] += "{{ tools | tojson }}{{ thinks }}"
+        (folder / "tokenizer_config.json").write_text(json.dumps(config))
+        lines = [{"messages": messages[1:2], "tools": [{"name": "f"}]}, {"prompt": "A"}]
+        (self.folder / "prompts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        result = run(*generate, "--prompts", "prompts.jsonl", "--json", "--chat-template-kwargs", '{"thinks": false}',
+                     cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([json.loads(line)["prompt"] for line in result.stdout.splitlines()],
+                         ['[user] A\n[assistant][{"name": "f"}]False', "[user] A\n[assistant]nullFalse"])
+        for options, message in ((["--chat", "--chat-template-kwargs", "thinks=false"], "this is no JSON"),
+                                 (["--chat-template-kwargs", "{}"], "--chat-template-kwargs requires --chat")):
+            result = run(*generate[:-1], "--prompt", "A", *options, cwd=self.folder)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(message, result.stderr)
         (self.folder / "messages.json").write_text(json.dumps(messages[:3]))
         self.assertIn("tokenizer_config.json: chat_template:2:",
                       self.fails(*generate, "--prompt-file", "messages.json"))
+
+    def test_messages_are_data(self):
+        folder = self.folder / "talk"
+        folder.mkdir()
+        shutil.copy(FIXTURES / "bpe" / "steps" / "smollm.json", folder / "tokenizer.json")
+        (folder / "chat_template.jinja").write_text(
+            "{{ day }}{{ tools | tojson }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}")
+        (folder / "talk.jsonl").write_text(json.dumps(
+            {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}], "tools": [{}]}))
+        (folder / "talk.tfm").write_text((self.folder / "bare.tfm").read_text() + """
+            tokenizer huggingface("tokenizer.json")
+            data json("talk.jsonl", field = "messages")
+            train { batch = 1, sequence = 32, steps = 1, loss = cross_entropy(ignore = -100) }
+            """)
+        program = self.build(folder / "talk.tfm", *self.defines())
+        variables = ["--chat-template-kwargs", '{"day": "1 May"}']
+        row = json.loads(self.ok(program, "data", "--json", *variables))["rows"][0]
+        self.assertEqual(row["text"].partition("<|endoftext|>")[0], "1 May[{}][user]Hi[assistant]Ho")
+        self.ok(program, "train", "--out", "talk/run", *variables)
+        # Others are another loss.
+        losses = {self.ok(program, "eval", "--weights", "talk/run", "--data", "talk/talk.jsonl", *more)
+                  for more in (variables, variables, [])}
+        self.assertEqual(len(losses), 2)
 
     def test_any_bytes_are_a_prompt_and_text_is_printed(self):
         (self.folder / "any.tfm").write_text((self.folder / "bare.tfm").read_text()

@@ -234,11 +234,6 @@ static SmallVector<int64_t> numbers(ArrayRef<Dim> dims) {
   return shape;
 }
 
-/// How often the loop of a repeat runs.
-static int64_t iterations(const Node &repeat) {
-  return repeat.count.value() / static_cast<int64_t>(repeat.bodies.size());
-}
-
 Emitter::Emitter(MLIRContext &context) {
   context.loadDialect<TfmDialect, func::FuncDialect>();
   impl = std::make_unique<Impl>(context);
@@ -361,7 +356,7 @@ void Emitter::endLayer(const Node *repeat) { impl->turns.erase(repeat); }
 static RankedTensorType parameterType(OpBuilder &builder, const Param &param) {
   SmallVector<int64_t> shape;
   for (const Node *repeat : param.owner->repeats())
-    shape.push_back(iterations(*repeat));
+    shape.push_back(repeat->iterations());
   llvm::append_range(shape, numbers(param.dims));
   return RankedTensorType::get(shape, builder.getF32Type());
 }
@@ -412,7 +407,7 @@ Handle Emitter::constant(const Const &constant, StringRef formula) {
   Impl &m = *impl;
   SmallVector<int64_t> shape = numbers(constant.dims);
   if (constant.perLayer)
-    shape.insert(shape.begin(), iterations(*constant.perLayer));
+    shape.insert(shape.begin(), constant.perLayer->iterations());
   // Outside of functions nothing is kept for the next of them.
   mlir::Value unkept;
   mlir::Value &value = m.open.empty() ? unkept : m.constants[&constant];
@@ -700,42 +695,6 @@ void Emitter::listShape(Role role, StringRef path, StringRef name,
 //===----------------------------------------------------------------------===//
 // The module
 //===----------------------------------------------------------------------===//
-
-/// The names of something below a node, one for each layer of the repeats
-/// around it, in row-major order over them; the repeats of `kept` stay `*`.
-static std::vector<std::string> layerNames(const Node *node, StringRef name,
-                                           ArrayRef<const Node *> kept) {
-  // From the inside out: each step prepends a part to every name; a repeat
-  // multiplies the names, its own index being the slower one.
-  std::vector<std::string> names = {name.str()};
-  for (; node && node->parent; node = node->parent) {
-    std::vector<std::string> longer;
-    const Node &parent = *node->parent;
-    if (node->first)
-      continue;
-    if (parent.kind == Node::Kind::Repeat) {
-      int64_t body = llvm::find(parent.bodies, node) - parent.bodies.begin();
-      int64_t first = parent.first.value_or(0) + body;
-      auto period = static_cast<int64_t>(parent.bodies.size());
-      auto prepend = [&](const std::string &part) {
-        for (const std::string &inner : names)
-          longer.push_back(part + "." + inner);
-      };
-      if (!llvm::is_contained(kept, &parent))
-        for (int64_t i = 0; i < iterations(parent); ++i)
-          prepend(std::to_string(i * period + first));
-      else if (period == 1 && first == 0)
-        prepend("*");
-      else
-        prepend(std::to_string(period) + "*+" + std::to_string(first));
-    } else {
-      for (const std::string &inner : names)
-        longer.push_back(node->name + "." + inner);
-    }
-    names = std::move(longer);
-  }
-  return names;
-}
 
 void Emitter::declareParam(const Param &param) {
   Impl &m = *impl;

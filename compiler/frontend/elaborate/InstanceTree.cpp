@@ -41,6 +41,10 @@ int64_t Node::layers() const {
   return all;
 }
 
+int64_t Node::iterations() const {
+  return count.value() / static_cast<int64_t>(bodies.size());
+}
+
 llvm::SmallVector<Node *, 2> Node::repeats() const {
   llvm::SmallVector<Node *, 2> found;
   for (Node *node = parent; node; node = node->parent)
@@ -52,6 +56,40 @@ llvm::SmallVector<Node *, 2> Node::repeats() const {
 std::string Param::path() const {
   std::string above = owner->path();
   return above.empty() ? name : above + "." + name;
+}
+
+std::vector<std::string> tfm::layerNames(const Node *node, StringRef name,
+                                         llvm::ArrayRef<const Node *> kept) {
+  // From the inside out: each step prepends a part to every name; a repeat
+  // multiplies the names, its own index being the slower one.
+  std::vector<std::string> names = {name.str()};
+  for (; node && node->parent; node = node->parent) {
+    std::vector<std::string> longer;
+    const Node &parent = *node->parent;
+    if (node->first)
+      continue;
+    if (parent.kind == Node::Kind::Repeat) {
+      int64_t body = llvm::find(parent.bodies, node) - parent.bodies.begin();
+      int64_t first = parent.first.value_or(0) + body;
+      auto period = static_cast<int64_t>(parent.bodies.size());
+      auto prepend = [&](const std::string &part) {
+        for (const std::string &inner : names)
+          longer.push_back(part + "." + inner);
+      };
+      if (!llvm::is_contained(kept, &parent))
+        for (int64_t i = 0; i < parent.iterations(); ++i)
+          prepend(std::to_string(i * period + first));
+      else if (period == 1 && first == 0)
+        prepend("*");
+      else
+        prepend(std::to_string(period) + "*+" + std::to_string(first));
+    } else {
+      for (const std::string &inner : names)
+        longer.push_back(node->name + "." + inner);
+    }
+    names = std::move(longer);
+  }
+  return names;
 }
 
 const Method *tfm::findMethod(const Node &node, StringRef name) {

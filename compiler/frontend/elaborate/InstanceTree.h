@@ -54,6 +54,8 @@ struct Node {
 
   /// How many numbers a repeat, or a list with its repeats, gives to layers.
   int64_t layers() const;
+  /// How often the loop of a repeat runs.
+  int64_t iterations() const;
 
   /// Dotted path below the model, `*` for the index of each repeat; empty for
   /// the model itself.
@@ -80,6 +82,11 @@ struct Param {
   std::vector<std::pair<const Node *, std::string>> aliases;
   std::string path() const;
 };
+
+/// The names of something below a node, one for each layer of the repeats
+/// around it, in row-major order over them; the repeats of `kept` stay `*`.
+std::vector<std::string> layerNames(const Node *node, llvm::StringRef name,
+                                    llvm::ArrayRef<const Node *> kept = {});
 
 /// A `const` tensor; evaluated at its first use.
 struct Const {

@@ -45,9 +45,8 @@ class RecipeContext {
 public:
   RecipeContext(SourceManager &sources, Diagnostics &diags,
                 const FrontendOptions &options, const Compilation &compilation,
-                const InstanceTree &tree, Overrides &overrides,
-                Reporter &reporter, Names &names, Dimensions &dimensions,
-                Expressions &expressions)
+                InstanceTree &tree, Overrides &overrides, Reporter &reporter,
+                Names &names, Dimensions &dimensions, Expressions &expressions)
       : sources(sources), diags(diags), options(options),
         compilation(compilation), root(tree.root),
         recipeEntries(overrides.recipeEntries), tree(tree),
@@ -66,6 +65,8 @@ public:
     return compilation.block(keyword);
   }
   int64_t contextLength() const { return tree.contextLength(); }
+  /// What the model's instances have; their names are final.
+  std::deque<Param> &params() { return tree.params; }
   Override *findDefine(llvm::StringRef key) { return overrides.find(key); }
   const ast::Expr *useDefine(Override &define, Wanted wanted) {
     return overrides.use(define, wanted);
@@ -102,7 +103,7 @@ public:
 private:
   void reportNoTokenizer(Range range);
 
-  const InstanceTree &tree;
+  InstanceTree &tree;
   Overrides &overrides;
   Reporter &reporter;
   Names &names;

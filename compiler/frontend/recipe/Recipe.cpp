@@ -363,6 +363,27 @@ json::Value RecipeBuilder::text(Form &form, StringRef name, json::Value absent,
   return absent;
 }
 
+std::vector<RecipeBuilder::Marker> RecipeBuilder::texts(Form &form,
+                                                        StringRef name) {
+  std::vector<Marker> all;
+  Found found = find(form, name, -1, Wanted::Texts);
+  if (!found.expr)
+    return all;
+  SymbolicValue v = value(found);
+  bool isList = v.is(SymbolicValue::List);
+  std::vector<SymbolicValue> items =
+      isList ? v.items() : std::vector<SymbolicValue>{v};
+  for (auto [i, item] : llvm::enumerate(items)) {
+    if (item.is(SymbolicValue::String))
+      all.push_back({item.text(), isList && found.expr->kids.size() > i
+                                      ? found.expr->kids[i]->range
+                                      : found.range});
+    else if (!item.is(SymbolicValue::None))
+      wrong(found, name, "strings", item);
+  }
+  return all;
+}
+
 bool RecipeBuilder::known(const Form &form, llvm::ArrayRef<StringRef> kinds,
                           StringRef what) {
   if (form.kind.empty())
@@ -501,6 +522,7 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
     else if (!v.is(SymbolicValue::None))
       wrong(clip, "clip", recipe::takes(field), v);
   }
+  out["only"] = only(train);
   out["shuffle"] = flag(train, "shuffle");
   out["precision"] = word(train, "precision");
   out["validate"] = every(find(train, "validate"), "validate");

@@ -42,6 +42,11 @@ private:
     const ast::Expr *expr = nullptr;
     Range range;
   };
+  /// A text of the recipe, such as that of a token, and where it stands.
+  struct Marker {
+    std::string text;
+    Range range;
+  };
   Form form(const ast::Expr &expr, llvm::StringRef path);
   Form form(const ast::Block &block);
   /// What `found` says, or where nothing is said `kind` with its defaults,
@@ -70,6 +75,8 @@ private:
   llvm::json::Value text(Form &form, llvm::StringRef name,
                          llvm::json::Value absent, int position = -1,
                          bool mayBeWord = false);
+  /// Strings in quotes: one, several or `none`; and where each stands.
+  std::vector<Marker> texts(Form &form, llvm::StringRef name);
   /// One of a few words, which may stand without quotes: `overflow = slide`.
   /// Another is reported at `range`, or where it stands, as what `what` is not.
   llvm::json::Value word(Form &form, llvm::StringRef name,
@@ -88,6 +95,8 @@ private:
   static llvm::SmallVector<llvm::StringRef> kindsOf(llvm::StringRef path);
 
   llvm::json::Value trainBlock(const ast::Block &block);
+  /// Freezes the parameters that `only` does not name.
+  llvm::json::Value only(Form &train);
   llvm::json::Value loss(const Found &found);
   /// Of a loss that leaves nothing out, where the data is padded.
   void warnAboutPadding();
@@ -112,11 +121,6 @@ private:
   /// Its files for validation, and where they are named.
   std::vector<std::string>
   validationFiles(Form &data, std::vector<Range> *ranges = nullptr);
-  /// A token that the recipe names by its text, and where.
-  struct Marker {
-    std::string text;
-    Range range;
-  };
   /// The `begin`, `end` or `pad` that data has, by its entry or as the kind has
   /// it
   /// (`absent`), if any; reports a text that cannot be one token.

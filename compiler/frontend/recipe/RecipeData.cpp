@@ -497,18 +497,8 @@ json::Value RecipeBuilder::generateBlock(const Block *block) {
   out["greedy"] = flag(form, "greedy");
   out["overflow"] = word(form, "overflow");
   json::Array stops;
-  Found stop = find(form, "stop", -1, Wanted::Texts);
-  if (stop.expr) {
-    SymbolicValue v = value(stop);
-    std::vector<SymbolicValue> items =
-        v.is(SymbolicValue::List) ? v.items() : std::vector<SymbolicValue>{v};
-    for (const SymbolicValue &item : items) {
-      if (item.is(SymbolicValue::String))
-        stops.push_back(item.text());
-      else if (!item.is(SymbolicValue::None))
-        wrong(stop, "stop", "strings", item);
-    }
-  }
+  for (const Marker &stop : texts(form, "stop"))
+    stops.push_back(stop.text);
   out["stop"] = std::move(stops);
   out["weights"] = word(form, "weights");
   out["cache"] = word(form, "cache");

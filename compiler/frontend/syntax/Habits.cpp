@@ -187,6 +187,9 @@ static const Habit entries[] = {
     {"eval_interval eval_every evaluate eval", "write `validate = every(250)`"},
     {"save save_every checkpoint_interval", "write `checkpoint = every(250)`"},
     {"log_interval log", "every step stands in the run's `log.jsonl`"},
+    {"freeze frozen trainable requires_grad target_modules modules_to_save "
+     "peft lora",
+     "name what is trained, `only = \"*.lora_*\"`: all else is frozen"},
     {"dropout drop", "it is a hyperparameter of the model, which calls "
                      "`dropout(x, drop)`"},
     {"label_smoothing ignore ignore_index",

@@ -174,7 +174,7 @@ TEST(ChatTemplate, BoundsWhatValuesHold) {
       {"{{ strftime_now('%c' * 100) }}", "more than 255 bytes"},
       // Nor is an argument dropped.
       {"{{ {}|tojson(sort_keys=true) }}", "not supported with `sort_keys`"},
-      {"{{ []|tojson(ensure_ascii=true) }}", "with `ensure_ascii`"},
+      {"{{ []|tojson(separators=1) }}", "with `separators`"},
       {"{{ {}|dictsort(reverse=true) }}", "not supported with `reverse`"},
       {"{{ '7'|int(0, 16) }}", "not supported with so many arguments"},
       {"{{ ['a']|map('join', d=', ')|list }}", "not supported with `d`"},
@@ -203,6 +203,38 @@ TEST(ChatTemplate, ReadsNumbersAsPythonDoes) {
             "False True False True");
 }
 
+// What transformers renders of these.
+TEST(ChatTemplate, ReadsDictionariesAsPythonDoes) {
+  EXPECT_EQ(rendered("{{ {1: 'a', 'b': 2, none: 3, true: 4} }}"),
+            "{1: 4, 'b': 2, None: 3}");
+  EXPECT_EQ(rendered("{% set d = {1: 'a', 2: 'c'} %}{{ d[2] }}{{ d.get(1) }}"
+                     "{{ d.get('1') }}{{ 1 in d }}{{ '1' in d }}{{ 1.0 in d }}"
+                     "{{ d.items()|list }}"),
+            "caNoneTrueFalseTrue[(1, 'a'), (2, 'c')]");
+  EXPECT_EQ(rendered("{% for k, v in {30:'a', 4:'b'}|dictsort %}{{ k + 1 }}"
+                     "{{ v }}{% endfor %}{{ {'B': 1, 'a': 2}|dictsort }}"),
+            "5b31a[('a', 2), ('B', 1)]");
+  EXPECT_EQ(rendered("{{ {1: {2: none}}|tojson }}"), R"({"1": {"2": null}})");
+  EXPECT_EQ(rendered("{{ {1: 2} == {1.0: 2} }}{{ {1: 2} == {'1': 2} }}"),
+            "TrueFalse");
+  EXPECT_EQ(rendered("{{ {[1]: 2} }}"),
+            "3: a key is a text or a number, not a list");
+  EXPECT_EQ(rendered("{{ {'b': 'é☃𝄞', 'a': '\"\\n'}|"
+                     "tojson(ensure_ascii=True) }}"),
+            R"({"b": "\u00e9\u2603\ud834\udd1e", "a": "\"\n"})");
+  EXPECT_EQ(rendered("{{ [3, 1, 2]|min }}{{ ['b', 'A', 'c']|max }}"
+                     "{{ ['b', 'B']|min(case_sensitive=true) }}{{ []|min }}"
+                     "{{ [{'a': 3}, {'a': 1}]|min(attribute='a') }}"),
+            "1cB{'a': 1}");
+  EXPECT_EQ(rendered("{{ 'a{}b{}'.format(1, 'x') }}"
+                     "{{ '{1}{0}{n}{{}}'.format(1, [2], n=none) }}"),
+            "a1bx[2]1None{}");
+  EXPECT_EQ(rendered("{{ '{}{}'.format(1) }}"),
+            "16: `format` has no argument for `{}`");
+  EXPECT_EQ(rendered("{{ '{:>3}'.format(1) }}"),
+            "17: `format` is not supported with `{:>3}`");
+}
+
 // As `apply_chat_template` prepares them.
 TEST(ChatTemplate, WhatIsNullIsNotInMessages) {
   test::TemporaryFolder folder;
@@ -214,9 +246,9 @@ TEST(ChatTemplate, WhatIsNullIsNotInMessages) {
   std::optional<ChatTemplate> chat = ChatTemplate::ofFolder(folder.path);
   ASSERT_TRUE(chat);
   EXPECT_EQ(chat->endToken(), "</s>");
-  EXPECT_EQ(chat->render(messagesOf(R"([{"role": "user", "content": null,
+  EXPECT_EQ(chat->render(conversationOf(R"([{"role": "user", "content": null,
                                          "n": 18446744073709551615}])",
-                                    "x"),
+                                        "x"),
                          0),
             "<s>False 1.8446744073709552e+19");
 }
@@ -235,21 +267,21 @@ TEST(ChatTemplate, StandsInAFolder) {
   std::optional<ChatTemplate> chat = ChatTemplate::ofFolder(folder.path);
   ASSERT_TRUE(chat);
   EXPECT_EQ(chat->endToken(), "</s>");
-  EXPECT_EQ(chat->render(messagesOf("Hi [1]", "x"), 0), "<s>Hi [1]</s>");
-  EXPECT_EQ(chat->render(messagesOf(R"([{"role": "user", "content": "a"},
+  EXPECT_EQ(chat->render(conversationOf("Hi [1]", "x"), 0), "<s>Hi [1]</s>");
+  EXPECT_EQ(chat->render(conversationOf(R"([{"role": "user", "content": "a"},
                                         {"role": "assistant", "content": "b"}])",
-                                    "x"),
+                                        "x"),
                          0),
             "<s>a</s>b</s>");
   // A file of its own goes first.
   write("chat_template.jinja", "{{ messages[0].role }}\n");
-  EXPECT_EQ(
-      ChatTemplate::ofFolder(folder.path)->render(messagesOf("[a]", "x"), 0),
-      "user");
+  EXPECT_EQ(ChatTemplate::ofFolder(folder.path)
+                ->render(conversationOf("[a]", "x"), 0),
+            "user");
   write("chat_template.jinja", "line\n  {{ messages.x.y }}");
   chat = ChatTemplate::ofFolder(folder.path);
   EXPECT_EQ(
-      messageOf<InputError>([&] { chat->render(messagesOf("a", "x"), 0); }),
+      messageOf<InputError>([&] { chat->render(conversationOf("a", "x"), 0); }),
       folder.path + "/chat_template.jinja:2:16: `.x` is undefined, and "
                     "has no `y`");
   write("tokenizer_config.json", "{");
@@ -259,9 +291,43 @@ TEST(ChatTemplate, StandsInAFolder) {
             std::string::npos);
 }
 
+// A conversation has its own tools, else those of the variables.
+TEST(ChatTemplate, ToolsAndVariables) {
+  ChatTemplate chat("{{ thinks }} {{ tools|tojson }} {{ bos_token }} "
+                    "{{ messages|length }} {{ add_generation_prompt }}",
+                    "t");
+  chat.set("bos_token", Value::string("<s>"));
+  auto render = [&](const std::string &text) {
+    return chat.render(conversationOf(text, "c"), 0);
+  };
+  const std::string none =
+      R"({"messages": [{"role": "user", "content": "a"}]})";
+  const std::string some = none.substr(0, none.size() - 1);
+  EXPECT_EQ(render("a"), " null <s> 1 True");
+  EXPECT_EQ(render(some + R"(, "tools": [{"name": "f"}]})"),
+            R"( [{"name": "f"}] <s> 1 True)");
+  EXPECT_EQ(render(some + R"(, "tools": "[{\"name\": \"f\"}]"})"),
+            R"( [{"name": "f"}] <s> 1 True)");
+  EXPECT_EQ(render(some + R"(, "tools": null})"), " null <s> 1 True");
+  for (const char *tools : {"3", "[3]", "\"[\"", "{}"})
+    EXPECT_EQ(messageOf<InputError>(
+                  [&] { render(some + ", \"tools\": " + tools + "}"); }),
+              "the \"tools\" of c are no list of JSON objects")
+        << tools;
+  chat.setVariables({{"thinks", false}, {"tools", {1}}, {"bos_token", "<b>"}});
+  EXPECT_EQ(render(none), "False [1] <b> 1 True");
+  EXPECT_EQ(render(some + R"(, "tools": []})"), "False [] <b> 1 True");
+
+  EXPECT_EQ(faultOfVariables(R"({"a": [1]})"), "");
+  EXPECT_EQ(faultOfVariables("[]").find("this is no JSON object"), 0u);
+  EXPECT_EQ(faultOfVariables("a=1").find("this is no JSON: "), 0u);
+  EXPECT_EQ(faultOfVariables(R"({"messages": 1})"),
+            "messages is what --chat makes of the prompt");
+}
+
 TEST(ChatTemplate, MessagesHaveRoles) {
   auto problem = [](const char *text) {
-    return messageOf<InputError>([&] { messagesOf(text, "m.json"); });
+    return messageOf<InputError>([&] { conversationOf(text, "m.json"); });
   };
   EXPECT_EQ(problem("[{\"content\": 1}]").find("m.json: entry 0"), 0u);
   EXPECT_EQ(problem(R"([{"role": "user", "content": "a"}, {"role": "user"}])"),

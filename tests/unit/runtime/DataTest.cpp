@@ -521,6 +521,13 @@ TEST(Messages, ArePutIntoTheTemplate) {
   source = begin + "{{ m.content if loop.last else '' }}" + end;
   length -= 5;
   EXPECT_EQ(counted(), std::string(length - 3, '_') + "b;$");
+  // The tools of a document.
+  source = begin + "{{ m.content }}" + end + "{{ tools|tojson }}";
+  file.insert(file.rfind('}'), R"(, "tools": [{}])");
+  folder.write("a.jsonl", file);
+  length = static_cast<int64_t>(whole.size() - 1 + 4);
+  spec.answersOnly = false;
+  EXPECT_EQ(counted(), whole.substr(1, whole.size() - 2) + "[{}]$");
   std::string message;
   source = "{{ raise_exception('no') }}";
   message = messageOf<InputError>(counted);

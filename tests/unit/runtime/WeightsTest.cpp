@@ -120,9 +120,29 @@ TEST_F(LoadParameters, NormsOfOldCheckpoints) {
       {tensor("bert.norm.gamma", {14, 14}), tensor("bert.norm.beta", {14})}));
   loadParameters(renamed, weights);
   EXPECT_EQ(renamed.readValue(parameters[0]).values()[0], 2.0f);
-  EXPECT_EQ(storedNames(renamed, weights),
+  EXPECT_EQ(storedNames(parameterTensors(renamed), weights),
             (std::vector<std::vector<std::string>>{{"bert.norm.gamma"},
                                                    {"bert.norm.beta"}}));
+}
+
+TEST(Weights, LayersAreListedTogether) {
+  EXPECT_EQ(listed({}), "");
+  EXPECT_EQ(listed({"h.0.a", "h.0.b", "h.1.a", "x", "h.10.a", "h.1.b2.0"}),
+            "h.*.a (3 layers), h.0.b, x, h.1.b2.0");
+}
+
+TEST(Weights, NamesOfLayersThatAreCorrected) {
+  const std::set<std::string> own = {"q.base.base.weight", "q.base.lora_a",
+                                     "o.base.weight", "o.base.other.weight"};
+  const NamePrefix none;
+  EXPECT_EQ(none.modelName("q.weight", own), "q.base.base.weight");
+  EXPECT_EQ(none.modelName("q.base.weight", own), "q.base.base.weight");
+  EXPECT_EQ(none.modelName("o.weight", own), "o.base.weight");
+  EXPECT_EQ(none.modelName("o.bias", own), "o.bias");
+  EXPECT_EQ(none.modelName("k.weight", own), "k.weight");
+  EXPECT_EQ(uncorrectedName("h.0.q.base.base.weight"), "h.0.q.weight");
+  EXPECT_EQ(uncorrectedName("h.0.q.weight"), "h.0.q.weight");
+  EXPECT_EQ(uncorrectedName("weight"), "weight");
 }
 
 // F8 with one scale, one for each output, and one for each block.
@@ -199,7 +219,7 @@ TEST_F(LoadParameters, Partly) {
   EXPECT_EQ(loaded(), 2.0f);
   EXPECT_EQ(unmatched.fresh, std::vector<std::string>{"bias"});
   EXPECT_EQ(unmatched.leftOut, std::vector<std::string>{"classifier.weight"});
-  EXPECT_EQ(storedNames(model, WeightFiles(path))[1],
+  EXPECT_EQ(storedNames(parameterTensors(model), WeightFiles(path))[1],
             std::vector<std::string>{"transformer.bias"});
   auto refused = [&](const std::vector<FloatTensor> &tensors) {
     return messageOf<InputError>([&] {

@@ -13,6 +13,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
 #include "gtest/gtest.h"
 
 #include <cmath>
@@ -337,4 +338,88 @@ TEST(ModelFacts, ModelsWithoutTokens) {
        {"ids: int[B, T], x: [B, T, 8]", "x: [B, T, 8], ids: int[B, T]"})
     EXPECT_EQ(facts(inputs), R"({"attentions":0,"context":16,"eps":[0.5],)"
                              R"("names":{}})");
+}
+
+// What `export --merge` adds to weights: whatever the modules are called, and
+// only where nothing else reads a weight or a factor.
+TEST(ModelFacts, Corrections) {
+  auto corrections = [](const std::string &members, const std::string &mix) {
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    SourceManager sources;
+    Diagnostics diags(sources);
+    auto module = compileTextToTfm(
+        context, sources, "mix.tfm",
+        "model Mix(vocab = 11, context = 16, width = 8) {\n"
+        "  emb = Embedding(vocab, width)\n" +
+            members +
+            "\n  forward(tokens: int[B, T]) -> [B, T, vocab] {\n"
+            "    x = emb(tokens)\n" +
+            mix +
+            "\n    return x @ emb.weight.T\n  }\n}\n"
+            "module Layer(width) {\n"
+            "  up = LoRA(Conv1D(width, width), rank = 2)\n"
+            "  forward(x: [B, T, width]) -> [B, T, width] {\n"
+            "    return x + silu(up(x))\n  }\n}\n",
+        FrontendOptions(), diags);
+    EXPECT_TRUE(module) << diags.str();
+    std::string text;
+    if (!module)
+      return text;
+    auto facts = llvm::cantFail(llvm::json::parse(modelFacts(*module)));
+    llvm::raw_string_ostream out(text);
+    if (const auto *list = facts.getAsObject()->getArray("corrections"))
+      for (const llvm::json::Value &one : *list) {
+        const llvm::json::Object &object = *one.getAsObject();
+        out << *object.getString("weight")
+            << (*object.getBoolean("transposed") ? ".T" : "");
+        for (const llvm::json::Value &term : *object.getArray("terms")) {
+          out << " + " << *term.getAsObject()->getNumber("scale");
+          for (const llvm::json::Value &factor :
+               *term.getAsObject()->getArray("factors"))
+            out << " " << *factor.getAsObject()->getString("name")
+                << (*factor.getAsObject()->getBoolean("transposed") ? ".T"
+                                                                    : "");
+        }
+        out << "\n";
+      }
+    return text;
+  };
+  EXPECT_EQ(corrections("  h = repeat(2) Layer(width)", "    x = h(x)"),
+            "h.0.up.base.weight + 8.000000e+00 h.0.up.lora_a.T "
+            "h.0.up.lora_b.T\n"
+            "h.1.up.base.weight + 8.000000e+00 h.1.up.lora_a.T "
+            "h.1.up.lora_b.T\n");
+  EXPECT_EQ(
+      corrections("  q = LoRA(LoRA(Linear(width, width), rank = 2), rank = 4)",
+                  "    x = x + q(x)"),
+      "q.base.base.weight.T + 4.000000e+00 q.lora_a.T q.lora_b.T + "
+      "8.000000e+00 q.base.lora_a.T q.base.lora_b.T\n");
+  const std::string own = "  param w: [width, width] = he\n"
+                          "  param a: [width, 2] = he\n"
+                          "  param b: [2, 3] = he\n"
+                          "  param c: [3, width] = zeros";
+  EXPECT_EQ(corrections(own, "    x = 2.0 * (x @ w) + dropout(x, 0.1) @ a @ b "
+                             "@ (c / 1.0)"),
+            "");
+  EXPECT_EQ(corrections(own, "    x = 2.0 * (x @ w) + (dropout(x, 0.1) @ a / "
+                             "4.0) @ b @ c"),
+            "w + 1.250000e-01 a b c\n");
+  // Of another input, and beside a second weight.
+  EXPECT_EQ(corrections(own, "    x = x @ w + silu(x) @ a @ b @ c"), "");
+  EXPECT_EQ(corrections(own + "\n  param v: [width, width] = he",
+                        "    x = x @ w + x @ v + x @ a @ b @ c"),
+            "");
+  // A factor, a weight and a product that are used twice.
+  EXPECT_EQ(
+      corrections(own, "    x = x @ w + x @ a @ b @ c + sum(sum(a), axis = 0)"),
+      "");
+  EXPECT_EQ(
+      corrections(own, "    x = x @ w + x @ a @ b @ c + sum(sum(w), axis = 0)"),
+      "");
+  EXPECT_EQ(corrections(own, "    y = x @ w\n    x = y * (y + x @ a @ b @ c)"),
+            "");
+  EXPECT_EQ(corrections("  q = LoRA(Linear(width, vocab, bias = false, weight "
+                        "= emb.weight), rank = 2)",
+                        "    x = q(x) @ emb.weight"),
+            "");
 }

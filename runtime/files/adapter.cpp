@@ -1,0 +1,187 @@
+//===- adapter.cpp - corrections alone, as PEFT loads them --------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/files/adapter.h"
+
+#include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
+#include "runtime/files/export_folder.h"
+#include "runtime/files/merge.h"
+#include "runtime/files/temporaries.h"
+#include "runtime/files/weights.h"
+#include "runtime/model.h"
+#include "runtime/recipe.h"
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+namespace tfm {
+
+namespace {
+
+/// A layer with a correction, as PEFT has it.
+struct Corrected {
+  std::string module; ///< its name in the published model
+  FloatTensor a, b;   ///< [rank, inputs] and [outputs, rank]
+  double alpha = 0;
+  bool isTransposed = false; ///< the weight, [outputs, inputs]
+
+  int64_t rank() const { return a.shape[0]; }
+};
+
+std::string lastPart(const std::string &name) {
+  return name.substr(name.rfind('.') + 1);
+}
+
+/// An integer where it is one, as people write it.
+ordered_json number(double value) {
+  return value == std::floor(value) ? ordered_json(std::llround(value))
+                                    : ordered_json(value);
+}
+
+std::vector<Corrected> correctedLayers(const Model &model,
+                                       const std::string &source) {
+  const std::vector<FloatTensor> tensors = parameterTensors(model);
+  std::vector<std::vector<std::string>> names;
+  if (!source.empty())
+    names = storedNames(tensors, WeightFiles(source));
+  std::map<std::string, size_t> places;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    places.emplace(tensors[i].name, i);
+  std::vector<Corrected> layers;
+  std::set<std::string> factors;
+  for (const json &correction : correctionsOf(model.descriptor())) {
+    const std::string own = correction.at("weight");
+    std::string weight =
+        source.empty() ? uncorrectedName(own) : names[places.at(own)].front();
+    const json &terms = correction.at("terms"), &pair = terms[0].at("factors");
+    const std::string part = ".weight";
+    if (terms.size() != 1 || pair.size() != 2 || !pair[0]["transposed"] ||
+        !pair[1]["transposed"] || !weight.ends_with(part))
+      throw InputError(own + " has another correction than one of two tensors, "
+                             "[rank, inputs] and [outputs, rank], as PEFT has "
+                             "them: export with --merge");
+    weight.resize(weight.size() - part.size());
+    Corrected &layer = layers.emplace_back();
+    layer.module = std::move(weight);
+    layer.a = tensors[places.at(pair[0].at("name"))];
+    layer.b = tensors[places.at(pair[1].at("name"))];
+    layer.alpha =
+        terms[0].at("scale").get<double>() * static_cast<double>(layer.rank());
+    layer.isTransposed = correction.at("transposed");
+    factors.insert({layer.a.name, layer.b.name});
+  }
+  std::vector<std::string> others;
+  for (const tfm_parameter &parameter : model.parameters())
+    if (parameter.trainable && !factors.contains(parameter.name))
+      others.emplace_back(parameter.name);
+  if (!parseRecipe(model.descriptor().recipe).hasTrain)
+    throw InputError("what was trained is known to the program that trained: "
+                     "export the adapter with that one");
+  if (!others.empty())
+    throw InputError("an adapter holds corrections alone, and this build "
+                     "trains others, too: " +
+                     listed(others) +
+                     ". Export with --merge, or train the corrections alone "
+                     "(train.only)");
+  return layers;
+}
+
+/// The names by which PEFT finds the layers: their last parts, where all layers
+/// of such a name in the published model are among them.
+ordered_json targetsOf(const std::vector<Corrected> &layers,
+                       const std::string &source) {
+  std::map<std::string, size_t> all, corrected;
+  if (!source.empty()) {
+    const WeightFiles published(source);
+    for (const auto &[name, tensor] : published.tensors())
+      if (name.ends_with(".weight"))
+        ++all[lastPart(name.substr(0, name.rfind('.')))];
+  }
+  for (const Corrected &layer : layers)
+    ++corrected[lastPart(layer.module)];
+  ordered_json targets = ordered_json::array();
+  std::set<std::string> seen;
+  for (const Corrected &layer : layers) {
+    const std::string part = lastPart(layer.module);
+    const std::string name = all[part] == corrected[part] ? part : layer.module;
+    if (seen.insert(name).second)
+      targets.push_back(name);
+  }
+  return targets;
+}
+
+std::string configOf(const std::vector<Corrected> &layers,
+                     const std::string &source) {
+  const Corrected &first = layers.front();
+  ordered_json ranks = ordered_json::object(), alphas = ordered_json::object();
+  for (const Corrected &layer : layers) {
+    if (layer.rank() != first.rank())
+      ranks[layer.module] = layer.rank();
+    if (layer.alpha != first.alpha)
+      alphas[layer.module] = number(layer.alpha);
+  }
+  return ordered_json({{"peft_type", "LORA"},
+                       {"task_type", "CAUSAL_LM"},
+                       {"base_model_name_or_path",
+                        source.empty() ? ordered_json() : ordered_json(source)},
+                       {"inference_mode", true},
+                       {"r", first.rank()},
+                       {"lora_alpha", number(first.alpha)},
+                       {"lora_dropout", 0.0},
+                       {"bias", "none"},
+                       {"fan_in_fan_out", !first.isTransposed},
+                       {"target_modules", targetsOf(layers, source)},
+                       {"rank_pattern", ranks},
+                       {"alpha_pattern", alphas}})
+             .dump(2) +
+         "\n";
+}
+
+} // namespace
+
+std::vector<std::string> adapterFiles(const std::string &out) {
+  const std::string folder = out.ends_with('/') ? out : out + "/";
+  return {folder + "adapter_model.safetensors", folder + "adapter_config.json"};
+}
+
+void exportAdapter(const Model &model, const std::string &weights,
+                   const std::string &out, StoredType type, bool overwrite) {
+  if (type == StoredType::INT8 || type == StoredType::INT4)
+    throw InputError("PEFT has no adapters of 8 bits or 4: export it with "
+                     "--dtype bf16");
+  const std::string source = publishedFolderOf(weights);
+  const std::vector<Corrected> layers = correctedLayers(model, source);
+  const std::vector<std::string> paths = adapterFiles(out);
+  for (const std::string &path : paths)
+    if (fileExists(path) && !overwrite)
+      throw InputError(path + " is there already: export to another folder, or "
+                              "pass --overwrite");
+  std::vector<FloatTensor> tensors;
+  for (const Corrected &layer : layers)
+    for (auto [tensor, name] : {std::pair(&layer.a, ".lora_A.weight"),
+                                std::pair(&layer.b, ".lora_B.weight")}) {
+      tensors.push_back(*tensor);
+      tensors.back().name = "base_model.model." + layer.module + name;
+    }
+  makeFolder(out);
+  AtomicFile file(paths[0]), config(paths[1]);
+  writeSafetensors(file, tensors, {{"format", "pt"}}, type);
+  config.write(configOf(layers, source));
+  file.sync();
+  config.sync();
+  SignalsWait wait; // both or none
+  file.commit();
+  config.commit();
+}
+
+} // namespace tfm
