@@ -103,9 +103,9 @@
 //                              of the smaller id comes first
 //   out loss       f32 []      evaluate, train: the sum of `losses` / `count`
 //   out losses     f32 [B, T]  evaluate, train: of each target, 0 if ignored
-//   out right      f32 [B, T]  evaluate, where the losses are a cross entropy:
-//                              1 for a target that is the most probable token
-//   out surprisals f32 [B, T]  evaluate, where it smooths labels, too: what
+//   out right      f32 [B, T]  evaluate: of a cross entropy, 1 for a target
+//                              that is the most probable token
+//   out surprisals f32 [B, T]  evaluate: of one that smooths labels, what
 //                              `losses` would be without
 //   out grad_norm  f32 []      update: of all gradients, before clipping
 //   out squares    f32 []      squares: the sum

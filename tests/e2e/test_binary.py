@@ -529,8 +529,9 @@ class CProgram(Folder):
             of_devices |= {(function, "out", "candidates", "f32"), (function, "out", "candidate_ids", "i32")}
         self.assertLessEqual(of_devices, documented)
         documented -= of_devices
-        # Texts long enough for chunks of all lengths, several of them, and updates that can be shared.
-        for program in self.programs("-D", "context=64", "-D", "generate.batch=2", "-D", "train.accumulate=2"):
+        # Texts long enough for chunks of all lengths, several of them, updates that can be shared, smoothed labels.
+        for program in self.programs("-D", "context=64", "-D", "generate.batch=2", "-D", "train.accumulate=2",
+                                     "-D", "train.loss.label_smoothing=0.1"):
             lines = [line.split() for line in self.ok(program, "buffers").stdout.splitlines()]
             self.assertEqual(documented, {tuple(line[:4]) for line in lines})
             # As it says, a call leaves other bytes in its inputs.
