@@ -209,6 +209,8 @@ SmallVector<bool> activateBody(ReverseSweep &sweep, RepeatOp op, Block &body,
 FailureOr<Cotangents> tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
                                                ValueRange cotangents,
                                                ArrayRef<bool> wanted) {
+  if (op.getOrder())
+    return op.emitOpError("has no derivative where it has an order");
   Location loc = op.getLoc();
   const int64_t count = op.getCount();
   const size_t numCarried = op.getCarried().size(),
@@ -319,9 +321,9 @@ FailureOr<Cotangents> tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
   yield->setOperands(forwardYields);
   eraseDeadOps(forward);
   OpBuilder before(op);
-  auto saving =
-      RepeatOp::create(before, loc, forwardTypes, count, op.getReverse(),
-                       op.getCarried(), op.getStacked(), op.getShared());
+  auto saving = RepeatOp::create(
+      before, loc, forwardTypes, count, op.getReverse(), op.getCarried(),
+      op.getStacked(), op.getShared(), /*order=*/nullptr);
   saving->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   saving.getBody().takeBody(forwardRegion);
   op->replaceAllUsesWith(saving.getResults().take_front(op->getNumResults()));
@@ -335,9 +337,9 @@ FailureOr<Cotangents> tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
     types.push_back(i < carriedOperands.size()
                         ? value.getType()
                         : stackedType(tensorType(value), count));
-  auto backward =
-      RepeatOp::create(builder, loc, types, count, !op.getReverse(),
-                       carriedOperands, stackedOperands, sharedOperands);
+  auto backward = RepeatOp::create(builder, loc, types, count, !op.getReverse(),
+                                   carriedOperands, stackedOperands,
+                                   sharedOperands, /*order=*/nullptr);
   backward.getBody().takeBody(reversedRegion);
 
   for (size_t i = 0, next = 0; i < numCarried; ++i)

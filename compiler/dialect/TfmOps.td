@@ -836,6 +836,11 @@ def RepeatOp : Tfm_Op<"repeat", [Pure, DeclareOpInterfaceMethods<DifferentiableO
     then any further values; the results are the final carried values and those
     further values stacked along a new leading axis, each at its layer's index.
 
+    With an `order` `[count]` turn `i` has slice `order[i]` of each stacked
+    operand, which may have another leading axis: of the layers that there are
+    these run, in this order. Its elements lie within that axis. Then nothing is
+    stacked, and the body does not use the index.
+
     Example:
 
     ```mlir
@@ -848,7 +853,8 @@ def RepeatOp : Tfm_Op<"repeat", [Pure, DeclareOpInterfaceMethods<DifferentiableO
     ```
   }];
   let arguments = (ins I64Attr:$count, UnitAttr:$reverse, Variadic<AnyTfmTensor>:$carried,
-      Variadic<AnyTfmTensor>:$stacked, Variadic<AnyTfmTensor>:$shared);
+      Variadic<AnyTfmTensor>:$stacked, Variadic<AnyTfmTensor>:$shared,
+      Optional<IntTensor>:$order);
   let results = (outs Variadic<AnyTfmTensor>:$outs);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
@@ -856,6 +862,7 @@ def RepeatOp : Tfm_Op<"repeat", [Pure, DeclareOpInterfaceMethods<DifferentiableO
     `carried` `(` ($carried^ `:` type($carried))? `)`
     `stacked` `(` ($stacked^ `:` type($stacked))? `)`
     `shared` `(` ($shared^ `:` type($shared))? `)`
+    (`order` `(` $order^ `:` type($order) `)`)?
     `->` `(` type($outs) `)` $body attr-dict
   }];
   let hasVerifier = 1;

@@ -488,22 +488,34 @@ LogicalResult RepeatOp::verify() {
   for (auto [arg, value] : llvm::zip_equal(getSharedArgs(), getShared()))
     if (arg.getType() != value.getType())
       return emitOpError("a shared argument differs from its operand");
-  auto stack = [&](Type slice) -> Type {
+  auto stack = [](Type slice, int64_t layers) -> Type {
     auto type = dyn_cast<RankedTensorType>(slice);
-    return type ? stackedType(type, count) : RankedTensorType();
+    return type ? stackedType(type, layers) : RankedTensorType();
   };
-  for (auto [arg, value] : llvm::zip_equal(getStackedArgs(), getStacked()))
-    if (stack(arg.getType()) != value.getType())
+  if (getOrder()) {
+    if (getOrder().getType().getShape() != ArrayRef(count))
+      return emitOpError("has an order that is not [count]");
+    if (getReverse() || !getLayer().use_empty() ||
+        getNumResults() != getCarried().size())
+      return emitOpError(
+          "has an order, and so is not reversed, uses no index of a layer, and "
+          "stacks nothing");
+  }
+  for (auto [arg, value] : llvm::zip_equal(getStackedArgs(), getStacked())) {
+    auto type = cast<RankedTensorType>(value.getType());
+    bool isAny = getOrder() && type.getRank() > 0;
+    if (stack(arg.getType(), isAny ? type.getDimSize(0) : count) != type)
       return emitOpError(
           "a stacked operand is not [count, ...] of its argument");
+  }
   YieldOp yield = getYield();
   if (yield.getNumOperands() != getNumResults() ||
       getNumResults() < getCarried().size())
     return emitOpError("yields ") << yield.getNumOperands() << " values for "
                                   << getNumResults() << " results";
   for (auto [i, value] : llvm::enumerate(yield.getOperands())) {
-    Type expected =
-        i < getCarried().size() ? value.getType() : stack(value.getType());
+    Type expected = i < getCarried().size() ? value.getType()
+                                            : stack(value.getType(), count);
     if (getResult(i).getType() != expected)
       return emitOpError("result ") << i << " does not match what is yielded";
     if (i < getCarried().size() && value.getType() != getCarried()[i].getType())

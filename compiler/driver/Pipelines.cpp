@@ -42,6 +42,8 @@ void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(createDeriveDecodePass({chunks.longest, chunks.shorter,
                                          chunks.segment, chunks.segments,
                                          chunks.few, chunks.ringMultiple}));
+  if (target.choosesLayers())
+    passes.addPass(createChooseLayersPass());
   passes.addPass(createAddUpdatePass());
   passes.addPass(createCombineUpdatePass({target.exchangesOnDevices()}));
   passes.addPass(createSimplifyPass());

@@ -234,10 +234,13 @@ private:
       flatLayer = outer.get() * count + layer;
       std::vector<Tensor> arguments = {Tensor({}, double(flatLayer))};
       llvm::append_range(arguments, carried);
+      int64_t number =
+          op.getOrder() ? static_cast<int64_t>(frame.get(op.getOrder()).data[i])
+                        : layer;
       for (Value value : op.getStacked()) {
         const Tensor &all = frame.get(value);
-        int64_t size = all.size() / count;
-        auto first = all.data.begin() + layer * size;
+        int64_t size = all.size() / all.shape.front();
+        auto first = all.data.begin() + number * size;
         arguments.push_back(Tensor(ArrayRef(all.shape).drop_front(),
                                    std::vector(first, first + size)));
       }

@@ -48,8 +48,8 @@ bool Layouts::stillHolds(Value value, Operation *end) const {
     if (auto repeat = dyn_cast<RepeatOp>(user)) {
       size_t carried = repeat.getCarried().size(),
              number = use.getOperandNumber();
-      if (number < carried)
-        return true; // which is moved to where the loop has it
+      if (number < carried || value == repeat.getOrder())
+        return true; // which is moved to where the loop has it, or of one axis
       bool isStacked = number < carried + repeat.getStacked().size();
       View view = viewOf(value);
       return arguments.at(repeat.getBlock()->getArgument(1 + number)) ==

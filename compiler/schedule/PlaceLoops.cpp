@@ -176,9 +176,6 @@ void ValuePlacer::placeLoop(RepeatOp repeat) {
   unsigned depth = loops.size();
   tfm::YieldOp yield = repeat.getYield();
   for (auto [arg, operand] :
-       llvm::zip_equal(repeat.getStackedArgs(), repeat.getStacked()))
-    views[arg] = viewOf(operand).perLayer(depth);
-  for (auto [arg, operand] :
        llvm::zip_equal(repeat.getSharedArgs(), repeat.getShared()))
     views[arg] = viewOf(operand);
   for (auto [arg, plan] : llvm::zip_equal(repeat.getCarriedArgs(), plans))
@@ -194,6 +191,13 @@ void ValuePlacer::placeLoop(RepeatOp repeat) {
   lastBuffers.push_back(nullptr);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToEnd(&body);
+  Value number;
+  if (Value order = repeat.getOrder())
+    number = emit(viewOf(order).perLayer(depth));
+  for (auto [arg, operand] :
+       llvm::zip_equal(repeat.getStackedArgs(), repeat.getStacked()))
+    views[arg] = number ? viewOf(operand).atRow(number)
+                        : viewOf(operand).perLayer(depth);
   placeTargets(repeat, plans, stacked);
   placeBlock(*repeat.getBlock());
   // Save before the carried values change.

@@ -125,7 +125,7 @@ bool ValuePlacer::canBeViewed(Value value, const View &view) const {
       return true;
     unsigned number = use.getOperandNumber();
     size_t carried = repeat.getCarried().size();
-    if (number < carried)
+    if (number < carried || value == repeat.getOrder())
       return true;
     bool stacked = number < carried + repeat.getStacked().size();
     return canBeViewed(repeat.getBlock()->getArgument(1 + number),

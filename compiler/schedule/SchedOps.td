@@ -259,8 +259,8 @@ def ViewOp : Sched_Op<"view", [Pure, AttrSizedOperandSegments]> {
     Elements of `buffer` from byte `offset` on, which the index of each loop in
     `layers` advances by so many bytes (`steps`). The strides of the type count
     elements, and are relative to that first one. `row` is a number that the
-    caller writes before the program runs; it advances the window, too, by
-    `row_step` bytes each.
+    caller writes before the program runs, or a step before this one; it advances
+    the window, too, by `row_step` bytes each.
 
     Example: the weights of a layer, 64 KiB each; and what a cache of eight
     texts has of one of them in a layer.

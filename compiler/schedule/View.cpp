@@ -125,6 +125,14 @@ View View::perLayer(unsigned depth) const {
   return result;
 }
 
+View View::atRow(Value number) const {
+  assert(!row && "a view with a row has one more");
+  View result = dropLeading();
+  result.row = number;
+  result.rowStep = strides.front() * elementBytes(element);
+  return result;
+}
+
 View View::broadcastTo(ArrayRef<int64_t> to) const {
   View result = *this;
   result.shape.assign(to.begin(), to.end());

@@ -31,8 +31,8 @@ struct View {
   int64_t offset = 0;
   llvm::SmallVector<int64_t, 4> shape;
   llvm::SmallVector<int64_t, 4> strides;
-  /// The view of a number that the caller writes, and by how many bytes that
-  /// advances the window; null: it does not.
+  /// The view of a number that the caller or an earlier step writes, and by how
+  /// many bytes that advances the window; null: it does not.
   mlir::Value row;
   int64_t rowStep = 0;
   /// By how many bytes each enclosing loop's index advances the window,
@@ -55,6 +55,9 @@ struct View {
   View dropLeading() const;
   /// Without its leading axis, which the loop at `depth` walks instead.
   View perLayer(unsigned depth) const;
+  /// Without its leading axis, in which `number`, a view of an i32, is found at
+  /// run time.
+  View atRow(mlir::Value number) const;
   /// With size-1 and missing axes repeated by stride 0, as NumPy broadcasts.
   View broadcastTo(llvm::ArrayRef<int64_t> to) const;
   /// The same elements under another shape; invalid where strides cannot say

@@ -165,6 +165,10 @@ public:
   };
   virtual Candidates candidates() const { return {}; }
 
+  /// Whether a program can find out on its way which layers it runs
+  /// (tfm-choose-layers).
+  virtual bool choosesLayers() const { return false; }
+
   /// Whether processes that share the update of a training exchange rows from
   /// device to device, where a library adds them up in an order of its own;
   /// else the runtime does, in the memory of hosts.

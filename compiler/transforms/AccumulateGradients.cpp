@@ -29,9 +29,10 @@ std::pair<RepeatOp, Value> withStackedOperand(RepeatOp repeat, Value operand) {
   OpBuilder builder(repeat);
   SmallVector<Value> stacked(repeat.getStacked());
   stacked.push_back(operand);
-  auto wider = RepeatOp::create(
-      builder, repeat.getLoc(), repeat->getResultTypes(), repeat.getCount(),
-      repeat.getReverse(), repeat.getCarried(), stacked, repeat.getShared());
+  auto wider = RepeatOp::create(builder, repeat.getLoc(),
+                                repeat->getResultTypes(), repeat.getCount(),
+                                repeat.getReverse(), repeat.getCarried(),
+                                stacked, repeat.getShared(), /*order=*/nullptr);
   wider->setDiscardableAttrs(repeat->getDiscardableAttrDictionary());
   auto type = cast<RankedTensorType>(operand.getType());
   Block *body = repeat.getBlock();

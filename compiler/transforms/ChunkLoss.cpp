@@ -62,8 +62,9 @@ public:
     SmallVector<Type> types(TypeRange(ValueRange(sums.getArrayRef())));
     for (Value value : results)
       types.push_back(stackedType(chunkType(value)));
-    auto repeat = RepeatOp::create(b, loc, types, chunks, /*reverse=*/false,
-                                   carried, stacked, shared.getArrayRef());
+    auto repeat =
+        RepeatOp::create(b, loc, types, chunks, /*reverse=*/false, carried,
+                         stacked, shared.getArrayRef(), /*order=*/nullptr);
     fill(repeat);
     for (auto [old, now] :
          llvm::zip_equal(sums.getArrayRef(), repeat.getCarriedResults()))

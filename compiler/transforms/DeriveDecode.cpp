@@ -462,9 +462,9 @@ void StepBuilder::cloneRepeat(RepeatOp repeat, BlockState &state) {
   size_t numStacked = repeat.getStacked().size();
   for (Value cache : ArrayRef(stacked).drop_front(numStacked))
     results.push_back(cache.getType());
-  auto copy =
-      RepeatOp::create(builder, repeat.getLoc(), results, repeat.getCountAttr(),
-                       repeat.getReverseAttr(), carried, stacked, shared);
+  auto copy = RepeatOp::create(builder, repeat.getLoc(), results,
+                               repeat.getCountAttr(), repeat.getReverseAttr(),
+                               carried, stacked, shared, /*order=*/nullptr);
   copy->setDiscardableAttrs(repeat->getDiscardableAttrDictionary());
 
   OpBuilder::InsertionGuard guard(builder);

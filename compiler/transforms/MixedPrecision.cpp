@@ -266,7 +266,8 @@ private:
     b.setInsertionPoint(repeat);
     auto longer = RepeatOp::create(b, repeat.getLoc(), types, repeat.getCount(),
                                    repeat.getReverse(), repeat.getCarried(),
-                                   repeat.getStacked(), repeat.getShared());
+                                   repeat.getStacked(), repeat.getShared(),
+                                   /*order=*/nullptr);
     longer->setDiscardableAttrs(repeat->getDiscardableAttrDictionary());
     longer.getBody().takeBody(repeat.getBody());
     for (auto [from, to] :

@@ -231,6 +231,19 @@ def DeriveDecodePass : Pass<"tfm-derive-decode", "::mlir::ModuleOp"> {
                         "what the rows of a ring of keys are a multiple of">];
 }
 
+def ChooseLayersPass : Pass<"tfm-choose-layers", "::mlir::ModuleOp"> {
+  let summary = "run the layers of a repeat that are chosen, and no others";
+  let description = [{
+    Where each layer of a repeat gives `carried` back unless its number is among
+    ids that are the same for all of them (`only` of a call in the language: an
+    expert of a mixture), no more layers than there are ids do anything. If these
+    are few, as of one token, the repeat becomes one over the layers that are
+    chosen, from the first to the last, and then some others (`order` of
+    `tfm.repeat`), which still give back what they get. Each layer decides as
+    before for every row, so that the values are the same.
+  }];
+}
+
 def LegalizeForKernelsPass : Pass<"tfm-legalize-for-kernels", "::mlir::ModuleOp"> {
   let summary = "ops that no kernel computes, by ops that one does";
   let description = [{

@@ -77,6 +77,8 @@ struct PruneRepeat : OpRewritePattern<RepeatOp> {
 
     SmallVector<Value> carried, stacked, shared;
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      if (i + 1 == keep.size())
+        break; // the order, which has no argument
       if (!keep[1 + i])
         continue;
       auto &list = i < numCarried                ? carried
@@ -89,7 +91,8 @@ struct PruneRepeat : OpRewritePattern<RepeatOp> {
       if (live.yields[result.getResultNumber()])
         types.push_back(result.getType());
     auto pruned = RepeatOp::create(rewriter, op.getLoc(), types, op.getCount(),
-                                   op.getReverse(), carried, stacked, shared);
+                                   op.getReverse(), carried, stacked, shared,
+                                   op.getOrder());
     pruned->setDiscardableAttrs(op->getDiscardableAttrDictionary());
 
     YieldOp yield = op.getYield();

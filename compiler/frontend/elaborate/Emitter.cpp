@@ -324,7 +324,8 @@ Handle Emitter::endRepeat(Handle carried) {
   auto repeat = RepeatOp::create(
       m.builder, m.place(), TypeRange{opened.carried.getType()},
       static_cast<uint64_t>(opened.count), /*reverse=*/false,
-      ValueRange{opened.carried}, opened.stacked, opened.shared);
+      ValueRange{opened.carried}, opened.stacked, opened.shared,
+      /*order=*/nullptr);
   repeat.getBody().push_back(opened.block);
   return toHandle(repeat->getResult(0));
 }

@@ -78,12 +78,23 @@ SymbolicValue MethodCalls::callRepeat(Node &node, std::vector<CallArg> &args,
   auto carried = tensors.toTensor(first, args[0].range, "a repeat");
   if (!carried)
     return SymbolicValue();
+  std::optional<SymbolicTensor> only;
+  if (auto given = llvm::find_if(
+          args, [](const CallArg &arg) { return arg.name == "only"; });
+      given != args.end()) {
+    if (given->value.isPoison())
+      return SymbolicValue();
+    only = choiceOfLayers(*given, *carried);
+    if (!only)
+      return SymbolicValue();
+    args.erase(given);
+  }
   int64_t iterations =
       node.count.value() / static_cast<int64_t>(node.bodies.size());
   SymbolicTensor state = *carried;
   tensors.locate(range);
   state.handle = emitter.beginRepeat(&node, iterations, carried->handle);
-  for (Node *body : node.bodies) {
+  for (auto [index, body] : llvm::enumerate(node.bodies)) {
     std::vector<CallArg> own = args;
     own[0].value = SymbolicValue::tensor(state);
     SymbolicValue result = callNode(*body, own, range, scope);
@@ -117,12 +128,69 @@ SymbolicValue MethodCalls::callRepeat(Node &node, std::vector<CallArg> &args,
       emitter.abandonRepeat();
       return SymbolicValue();
     }
+    if (only) {
+      tensors.locate(range);
+      tensor->handle = emitter.select(
+          isAmong(node, static_cast<int64_t>(index), *only, carried->dims),
+          tensor->handle, state.handle);
+    }
     state = *tensor;
   }
   tensors.locate(range);
   state.handle = emitter.endRepeat(state.handle);
   state.dims = carried->dims;
   return SymbolicValue::tensor(state);
+}
+
+std::optional<SymbolicTensor>
+MethodCalls::choiceOfLayers(const CallArg &only,
+                            const SymbolicTensor &carried) {
+  auto ids = tensors.toTensor(only.value, only.range, "`only`");
+  if (!ids)
+    return std::nullopt;
+  if (ids->elem != Elem::Int) {
+    reporter.error(211, only.range,
+                   "`only` takes numbers of layers, which are integers, not " +
+                       showShape(ids->dims, ids->elem));
+    return std::nullopt;
+  }
+  size_t rows = ids->dims.size() - std::min<size_t>(1, ids->dims.size());
+  if (ids->dims.empty() || rows > carried.dims.size() ||
+      !llvm::equal(llvm::ArrayRef(ids->dims).take_front(rows),
+                   llvm::ArrayRef(carried.dims).take_front(rows))) {
+    reporter
+        .error(606, only.range,
+               "`only` of " + showShape(ids->dims, ids->elem) +
+                   " does not say which layers the rows of " +
+                   showShape(carried.dims, carried.elem) + " go through")
+        .help("its axes but the last are the first ones of what the repeat "
+              "carries: `int[B, T, k]` for `[B, T, width]`");
+    return std::nullopt;
+  }
+  return ids;
+}
+
+Emitter::Handle MethodCalls::isAmong(const Node &repeat, int64_t body,
+                                     const SymbolicTensor &ids,
+                                     const Dims &dims) {
+  auto bodies = static_cast<int64_t>(repeat.bodies.size());
+  std::vector<double> numbers;
+  for (int64_t i = body; i < repeat.count.value(); i += bodies)
+    numbers.push_back(static_cast<double>(repeat.first.value_or(0) + i));
+  SymbolicTensor number{
+      emitter.perLayer(&repeat, numbers, Elem::Int), Elem::Int, {}};
+  auto isIt = emitter.compare("eq", ids.handle,
+                              tensors.broadcastTo(number, ids.dims).handle);
+  auto axis = static_cast<int64_t>(ids.dims.size()) - 1;
+  Dims rows = ids.dims;
+  rows.back() = Dim(1);
+  auto isAny = emitter.compare(
+      "gt", emitter.reduceMax(emitter.cast(isIt, Elem::Float), axis),
+      tensors.splat(0, Elem::Float, rows).handle);
+  rows.resize(dims.size(), Dim(1));
+  SymbolicTensor perRow{isAny, Elem::Bool, ids.dims};
+  perRow.dims.back() = Dim(1);
+  return tensors.broadcastTo(tensors.reshapeTo(perRow, rows), dims).handle;
 }
 
 SymbolicValue MethodCalls::callLayer(Node &node, std::vector<CallArg> &args,

@@ -48,6 +48,15 @@ private:
                           Scope &scope);
   SymbolicValue callRepeat(Node &node, std::vector<CallArg> &args, Range range,
                            Scope &scope);
+  /// What `only` of a call of a repeat is: for each row of what the repeat
+  /// carries the numbers of the layers that it goes through. Nothing after an
+  /// error.
+  std::optional<SymbolicTensor> choiceOfLayers(const CallArg &only,
+                                               const SymbolicTensor &carried);
+  /// Within a repeat: whether the layer, of the body with that number, is among
+  /// those of each row, for all elements of a tensor of `dims`.
+  Emitter::Handle isAmong(const Node &repeat, int64_t body,
+                          const SymbolicTensor &ids, const Dims &dims);
   SymbolicValue runBody(const ast::Method &method, Scope &scope,
                         llvm::StringRef where);
   void assign(const ast::Stmt &stmt, Scope &scope);

@@ -24,6 +24,42 @@ func.func @f(%x: tensor<8xf32>, %w: tensor<2x8xf32>) {
 
 // -----
 
+// With an order there may be any number of slices, but all as many axes as their argument and one more.
+func.func @f(%x: tensor<8xf32>, %w: tensor<5x4xf32>, %o: tensor<3xi32>) {
+  // expected-error@+1 {{a stacked operand is not [count, ...] of its argument}}
+  %y = tfm.repeat 3 carried(%x : tensor<8xf32>) stacked(%w : tensor<5x4xf32>) shared() order(%o : tensor<3xi32>) -> (tensor<8xf32>) {
+  ^bb0(%l: index, %a: tensor<8xf32>, %b: tensor<8xf32>):
+    tfm.yield %a : tensor<8xf32>
+  }
+  return
+}
+
+// -----
+
+// An order has a number for each turn.
+func.func @f(%x: tensor<8xf32>, %w: tensor<5x8xf32>, %o: tensor<2xi32>) {
+  // expected-error@+1 {{has an order that is not [count]}}
+  %y = tfm.repeat 3 carried(%x : tensor<8xf32>) stacked(%w : tensor<5x8xf32>) shared() order(%o : tensor<2xi32>) -> (tensor<8xf32>) {
+  ^bb0(%l: index, %a: tensor<8xf32>, %b: tensor<8xf32>):
+    tfm.yield %a : tensor<8xf32>
+  }
+  return
+}
+
+// -----
+
+// It may name a layer twice, so that nothing is stacked.
+func.func @f(%x: tensor<8xf32>, %w: tensor<5x8xf32>, %o: tensor<3xi32>) {
+  // expected-error@+1 {{has an order, and so is not reversed, uses no index of a layer, and stacks nothing}}
+  %y, %z = tfm.repeat 3 carried(%x : tensor<8xf32>) stacked(%w : tensor<5x8xf32>) shared() order(%o : tensor<3xi32>) -> (tensor<8xf32>, tensor<3x8xf32>) {
+  ^bb0(%l: index, %a: tensor<8xf32>, %b: tensor<8xf32>):
+    tfm.yield %a, %b : tensor<8xf32>, tensor<8xf32>
+  }
+  return
+}
+
+// -----
+
 // Results are what is carried, then what is stacked.
 func.func @f(%x: tensor<8xf32>, %w: tensor<2x8xf32>) {
   // expected-error@+1 {{yields 2 values for 1 results}}

@@ -31,3 +31,16 @@ func.func @reverse(%w: tensor<3x8xf32>) {
   }
   return
 }
+
+// Three of five layers, which a tensor names.
+// CHECK-LABEL: @order
+func.func @order(%x: tensor<8xf32>, %w: tensor<5x8xf32>, %o: tensor<3xi32>) {
+  // CHECK: tfm.repeat 3 carried(%{{.*}} : tensor<8xf32>) stacked(%{{.*}} : tensor<5x8xf32>) shared() order(%{{.*}} : tensor<3xi32>) -> (tensor<8xf32>)
+  %y = tfm.repeat 3 carried(%x : tensor<8xf32>) stacked(%w : tensor<5x8xf32>) shared()
+      order(%o : tensor<3xi32>) -> (tensor<8xf32>) {
+  ^bb0(%layer: index, %h: tensor<8xf32>, %wl: tensor<8xf32>):
+    %z = tfm.mul %h, %wl : tensor<8xf32>
+    tfm.yield %z : tensor<8xf32>
+  }
+  return
+}

@@ -149,3 +149,24 @@ func.func @temporary(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32
   }
   return %y : tensor<4x8xf32>
 }
+
+// -----
+
+// Which layer's slices a turn reads is a number that is read at run time; the
+// last use of those numbers is that of the weights.
+// CHECK-LABEL: sched.program @order
+// CHECK: %[[W:order.*]] = sched.buffer activation "order.w"
+// CHECK: %[[O:order.*]] = sched.buffer activation "order.o"
+// CHECK: sched.loop 3 {
+// CHECK: ^bb0(%[[I:.*]]: index):
+// CHECK: %[[N:.*]] = sched.view %[[O]] at 0 layers(%[[I]]) by [4]
+// CHECK: sched.view %[[W]] at 0 row(%[[N]] : {{.*}}) by 32 : memref<160xi8> to memref<8xf32
+func.func @order(%x: tensor<8xf32>, %w: tensor<5x8xf32> {tfm.name = "w"}, %o: tensor<3xi32> {tfm.name = "o"}) -> tensor<8xf32> {
+  %y = tfm.repeat 3 carried(%x : tensor<8xf32>) stacked(%w : tensor<5x8xf32>) shared()
+      order(%o : tensor<3xi32>) -> (tensor<8xf32>) {
+  ^bb0(%layer: index, %h: tensor<8xf32>, %v: tensor<8xf32>):
+    %z = tfm.mul %h, %v : tensor<8xf32>
+    tfm.yield %z : tensor<8xf32>
+  }
+  return %y : tensor<8xf32>
+}

@@ -607,6 +607,34 @@ model Windowed(vocab = 11, context = 17, width = 8, heads = 2, window = 3) {
 }
 )tfm";
 
+/// Of one text or a few the experts that are chosen are fewer than all.
+const char *const chosenExperts = R"tfm(
+model Mixture(vocab = 11, context = 8, width = 8, hidden = 12, experts = 9, heads = 2) {
+  token = Embedding(vocab, width)
+  layer = repeat(2) Layer(width, hidden, experts, heads)
+  head  = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] { return head(layer(token(tokens))) }
+}
+module Layer(width, hidden, experts, heads) {
+  look    = SelfAttention(width, heads)
+  route   = Linear(width, experts)
+  experts = repeat(experts) as number Expert(width, hidden, number)
+  forward(x: [B, T, width]) -> [B, T, width] {
+    x = x + look(x)
+    gates, ids = top_k(route(x), 2)
+    return experts(x, normalize(x), softmax(gates), ids, only = ids)
+  }
+}
+module Expert(width, hidden, number) {
+  mlp = MLP(width, hidden)
+  // What would be there for all tokens if all layers ran: 1.
+  forward(y: [B, T, width], x: [B, T, width], weights: [B, T, K],
+          ids: int[B, T, K]) -> [B, T, width] {
+    return y + 1.0 + sum(where(ids == number, weights, 0.0)) * mlp(x)
+  }
+}
+)tfm";
+
 const Source kModels[] = {
     {"LearnedPositions", R"tfm(
 model Zebra(vocab = 11, context = 10, stripes = 12, hooves = 3, herd = 2) {
@@ -788,6 +816,7 @@ model Experts(vocab = 11, context = 8, width = 8, experts = 5, heads = 2) {
   }
 }
 )tfm"},
+    {"ChosenExperts", chosenExperts},
     {"OnlyAHiddenLayer", R"tfm(
 model Bigram(vocab = 11, context = 8, width = 4) {
   token = Embedding(vocab, width)
@@ -844,6 +873,15 @@ TEST_F(OnCpus, VerifiesTokensOfACacheOfIntegers) {
     EXPECT_EQ(cacheRows(program).size(), 8u) << "with the scales";
     expectVerified(model);
   }
+}
+
+// One token runs the experts that it chose, a few tokens all of them.
+TEST(Decode, VerifiesTokensOfExpertsInFewerBits) {
+  for (const char *weights : {"bf16", "int8", "int4"})
+    expectVerified({"Experts",
+                    std::string(chosenExperts) +
+                        "generate { weights = " + weights + " }\n",
+                    {{"experts", "8"}, {"width", "32"}, {"hidden", "64"}}});
 }
 
 // The window, and what one function writes at once: of a prompt, or of a guess.

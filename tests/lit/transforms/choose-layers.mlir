@@ -1,0 +1,57 @@
+// RUN: tfm-opt %s --tfm-choose-layers | FileCheck %s
+
+// Of five layers the two that a token chooses run, in the order of their numbers: `top_k` of zeros and ones. What a
+// layer does is the same.
+// CHECK-LABEL: @few
+// CHECK: %[[NUMBERS:.*]] = tfm.constant dense<[0, 1, 2, 3, 4]>
+// CHECK: %[[IDS:.*]] = tfm.reshape %arg2 : tensor<1x1x2xi32> to tensor<1x2xi32>
+// CHECK: %[[PAIRS:.*]] = tfm.broadcast %[[IDS]] : tensor<1x2xi32> to tensor<5x2xi32>
+// CHECK: %[[IS_IT:.*]] = tfm.compare eq %[[PAIRS]], %{{.*}} : tensor<5x2xi32>
+// CHECK: tfm.reduce_max %{{.*}} axis 1 : tensor<5x2xf32>
+// CHECK: %{{.*}}, %[[INDICES:.*]] = tfm.top_k %{{.*}}, 2 : tensor<1x5xf32>
+// CHECK: %[[ORDER:.*]] = tfm.reshape %[[INDICES]] : tensor<1x2xi32> to tensor<2xi32>
+// CHECK: tfm.repeat 2 carried(%arg0 : tensor<1x1x8xf32>) stacked(%arg1, %[[NUMBERS]] : tensor<5x8xf32>, tensor<5xi32>) shared(%arg2 : tensor<1x1x2xi32>) order(%[[ORDER]] : tensor<2xi32>)
+// CHECK: tfm.select
+func.func @few(%x: tensor<1x1x8xf32>, %w: tensor<5x8xf32>, %ids: tensor<1x1x2xi32>) -> tensor<1x1x8xf32> {
+  %numbers = tfm.constant dense<[0, 1, 2, 3, 4]> : tensor<5xi32>
+  %y = tfm.repeat 5 carried(%x : tensor<1x1x8xf32>) stacked(%w, %numbers : tensor<5x8xf32>, tensor<5xi32>)
+      shared(%ids : tensor<1x1x2xi32>) -> (tensor<1x1x8xf32>) {
+  ^bb0(%layer: index, %h: tensor<1x1x8xf32>, %v: tensor<8xf32>, %number: tensor<i32>, %i: tensor<1x1x2xi32>):
+    %vb = tfm.broadcast %v : tensor<8xf32> to tensor<1x1x8xf32>
+    %z = tfm.mul %h, %vb : tensor<1x1x8xf32>
+    %n = tfm.broadcast %number : tensor<i32> to tensor<1x1x2xi32>
+    %is_it = tfm.compare eq %i, %n : tensor<1x1x2xi32>
+    %f = tfm.cast %is_it : tensor<1x1x2xi1> to tensor<1x1x2xf32>
+    %m = tfm.reduce_max %f axis 2 : tensor<1x1x2xf32>
+    %zero = tfm.constant dense<0.0> : tensor<1x1x1xf32>
+    %any = tfm.compare gt %m, %zero : tensor<1x1x1xf32>
+    %c = tfm.broadcast %any : tensor<1x1x1xi1> to tensor<1x1x8xi1>
+    %r = tfm.select %c, %z, %h : tensor<1x1x8xi1>, tensor<1x1x8xf32>
+    tfm.yield %r : tensor<1x1x8xf32>
+  }
+  return %y : tensor<1x1x8xf32>
+}
+
+// Three tokens may choose as many as there are.
+// CHECK-LABEL: @many
+// CHECK: tfm.repeat 5
+// CHECK-NOT: order
+func.func @many(%x: tensor<1x3x8xf32>, %w: tensor<5x8xf32>, %ids: tensor<1x3x2xi32>) -> tensor<1x3x8xf32> {
+  %numbers = tfm.constant dense<[0, 1, 2, 3, 4]> : tensor<5xi32>
+  %y = tfm.repeat 5 carried(%x : tensor<1x3x8xf32>) stacked(%w, %numbers : tensor<5x8xf32>, tensor<5xi32>)
+      shared(%ids : tensor<1x3x2xi32>) -> (tensor<1x3x8xf32>) {
+  ^bb0(%layer: index, %h: tensor<1x3x8xf32>, %v: tensor<8xf32>, %number: tensor<i32>, %i: tensor<1x3x2xi32>):
+    %vb = tfm.broadcast %v : tensor<8xf32> to tensor<1x3x8xf32>
+    %z = tfm.mul %h, %vb : tensor<1x3x8xf32>
+    %n = tfm.broadcast %number : tensor<i32> to tensor<1x3x2xi32>
+    %is_it = tfm.compare eq %i, %n : tensor<1x3x2xi32>
+    %f = tfm.cast %is_it : tensor<1x3x2xi1> to tensor<1x3x2xf32>
+    %m = tfm.reduce_max %f axis 2 : tensor<1x3x2xf32>
+    %zero = tfm.constant dense<0.0> : tensor<1x3x1xf32>
+    %any = tfm.compare gt %m, %zero : tensor<1x3x1xf32>
+    %c = tfm.broadcast %any : tensor<1x3x1xi1> to tensor<1x3x8xi1>
+    %r = tfm.select %c, %z, %h : tensor<1x3x8xi1>, tensor<1x3x8xf32>
+    tfm.yield %r : tensor<1x3x8xf32>
+  }
+  return %y : tensor<1x3x8xf32>
+}
