@@ -22,7 +22,8 @@ NOBODY = "static constexpr Processes *processes = nullptr;"
 EDITS = {
     "commands/commands.h": [(r"Processes \*processes = nullptr;", NOBODY), (r"  ProcessesOptions sharing;\n", "")],
     "commands/commands.cpp": [
-        (r"  options\.processes = command\.processes;\n", ""), (r"ncclVersion\(\)", "std::optional<std::string>()")],
+        (r"  options\.processes = command\.processes;\n", "")],
+    "commands/info.cpp": [(r"ncclVersion\(\)", "std::optional<std::string>()")],
     "commands/cli.cpp": [
         (r"\n/// Of commands that share.*?\n}\n", "\n"), (r"\n  addSharing\(.*?\);", ""), (r" *dismissWitness\(\);\n", ""),
         (r"  CommonOptions \*shared = nullptr;.*?(?=  if \(!processes \|\| )", ""),

@@ -392,10 +392,7 @@ void bench(const tfm_model &descriptor, const BenchCommand &command) {
     update["exchange_milliseconds"] = shared->waited * 1e3;
     update["hidden_exchange_milliseconds"] = shared->hidden * 1e3;
   }
-  // Paths need not be UTF-8, as JSON must be.
-  printText(answer.dump(-1, ' ', /*ensure_ascii=*/false,
-                        ordered_json::error_handler_t::replace) +
-            "\n");
+  printText(jsonText(answer) + "\n");
 }
 
 } // namespace tfm

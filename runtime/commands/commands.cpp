@@ -1,4 +1,4 @@
-//===- commands.cpp - what each command of a compiled model does --------===//
+//===- commands.cpp - train, eval, and what commands share ----------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -11,31 +11,21 @@
 #include "runtime/comm/micro_batches.h"
 #include "runtime/data/texts.h"
 #include "runtime/device/choose_device.h"
-#include "runtime/device/cpu_device.h"
-#include "runtime/device/memory.h"
-#include "runtime/device/nccl.h"
 #include "runtime/device/variant.h"
 #include "runtime/error.h"
-#include "runtime/files/adapter.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checkpoint.h"
-#include "runtime/files/export_folder.h"
-#include "runtime/files/gguf.h"
-#include "runtime/files/merge.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/run_log.h"
 #include "runtime/files/weights.h"
-#include "runtime/float16.h"
 #include "runtime/generation/generator.h"
 #include "runtime/memory_needed.h"
 #include "runtime/progress.h"
-#include "runtime/quantise.h"
 #include "runtime/tokenizer/find_tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/training/initialise.h"
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -43,7 +33,6 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-using nlohmann::json;
 using nlohmann::ordered_json;
 
 namespace tfm {
@@ -148,12 +137,6 @@ std::string freeRunFolder(const tfm_model &model) {
   return folder;
 }
 
-/// Paths need not be UTF-8, as JSON must be.
-std::string jsonText(const ordered_json &value, int indent = -1) {
-  return value.dump(indent, ' ', /*ensure_ascii=*/false,
-                    ordered_json::error_handler_t::replace);
-}
-
 /// Opens the data, and says what of it is not used.
 std::unique_ptr<Dataset> openData(const CommonOptions &options,
                                   const Recipe &recipe,
@@ -198,79 +181,8 @@ void noteMissingBegin(const Recipe &recipe, const Tokenizer &tokenizer,
         "\n");
 }
 
-/// Tells where prompts begin otherwise for who reads an export.
-void noteOtherBegin(const tfm_model &descriptor, const ExportCommand &command) {
-  // The tokenizer of a published folder goes with its weights.
-  if (!isFolder(command.weights) ||
-      fileExists(command.weights + "/config.json"))
-    return;
-  try {
-    Recipe recipe = parseRecipe(descriptor.recipe);
-    auto tokenizerOf = [&](const std::string &named) {
-      return findTokenizer(
-          descriptor, recipe,
-          {named, command.weights, /*ids=*/false, /*idsWithout=*/true});
-    };
-    TokenizerPtr own = tokenizerOf(""), exported = tokenizerOf(command.out);
-    std::vector<int32_t> ours = beginOf(recipe, *own),
-                         theirs = exported->begin();
-    auto name = [&](const std::vector<int32_t> &begin) {
-      return begin.empty() ? "nothing" : exported->text(begin);
-    };
-    if (ours != theirs)
-      say(printable(fmt::format("note: prompts begin with {} for {}, as its "
-                                "data did, and with {} for {}, as its "
-                                "tokenizer says",
-                                name(ours), command.weights, name(theirs),
-                                command.out)) +
-          "\n");
-  } catch (const InputError &) {
-    // There is no tokenizer, or none that is read.
-  }
-}
+} // namespace
 
-/// Throws InputError where a value is beyond the largest number of `type`.
-void requireWithin(const std::vector<FloatTensor> &tensors, StoredType type) {
-  auto [name, wider] = type == StoredType::F16    ? std::pair("f16", "bf16")
-                       : type == StoredType::INT4 ? std::pair("int4", "int8")
-                                                  : std::pair("bf16", "f32");
-  for (const FloatTensor &tensor : tensors) {
-    PendingRead<float> read = tensor.read();
-    std::span<const float> values = read.values();
-    size_t at = firstBeyond(values, type);
-    if (type == StoredType::F16 &&
-        firstBeyond(values, StoredType::BF16) < values.size())
-      wider = "f32";
-    if (at < values.size())
-      throw InputError(fmt::format(
-          "the parameter {} has the value {} (element {}), and {} reaches to "
-          "{}: export it with --dtype {}",
-          tensor.name, values[at], at, name, largestOf(type), wider));
-  }
-}
-
-/// What readers of a file of INT8 or INT4 have to know of its tensors: which
-/// lie otherwise, the terms of an output together, and of 4 bits how many
-/// terms there are, and in what groups.
-void describeQuantised(const std::vector<FloatTensor> &tensors, StoredType type,
-                       std::map<std::string, std::string> &metadata) {
-  std::vector<std::string> transposed;
-  for (const FloatTensor &tensor : tensors) {
-    if (tensor.outputAxis < 0)
-      continue;
-    OutputRows rows(tensor.shape, tensor.outputAxis);
-    if (rows.areLast())
-      transposed.push_back(tensor.name);
-    if (type == StoredType::INT4)
-      metadata[termsKey + tensor.name] = std::to_string(rows.terms());
-  }
-  metadata[transposedKey] = json(transposed).dump();
-  if (type == StoredType::INT4)
-    metadata[groupKey] = std::to_string(TFM_GROUP_TERMS);
-}
-
-/// Says what was left out, and throws InputError where the weights have not all
-/// that the model needs.
 void requireAll(const CommonOptions &options, const Unmatched &unmatched) {
   const std::string &weights = options.weights;
   if (!unmatched.fresh.empty())
@@ -283,8 +195,6 @@ void requireAll(const CommonOptions &options, const Unmatched &unmatched) {
         "\n");
 }
 
-} // namespace
-
 void loadWeights(const CommonOptions &options, Model &model) {
   Unmatched unmatched;
   std::vector<std::string> notes = loadWeights(
@@ -296,6 +206,11 @@ void loadWeights(const CommonOptions &options, Model &model) {
   if (options.processes)
     options.processes->requireSame("other weights", checksumOf(model).text(),
                                    "give all of them the same ones");
+}
+
+std::string jsonText(const ordered_json &value, int indent) {
+  return value.dump(indent, ' ', /*ensure_ascii=*/false,
+                    ordered_json::error_handler_t::replace);
 }
 
 void printText(std::string_view text) {
@@ -326,230 +241,13 @@ int threadCount(const CommonOptions &options, const tfm_model &model) {
       std::min<int64_t>(processors, mostThreads(chooseVariant(model))));
 }
 
-/// How many threads functions run on here, for people.
-static std::string threadsText(const tfm_model &model,
-                               const tfm_variant &variant) {
-  std::string alone;
-  for (int32_t i = 0; i < variant.function_count; ++i)
-    if (variant.functions[i].threads == 1)
-      alone +=
-          (alone.empty() ? "" : ", ") + std::string(variant.functions[i].name);
-  int threads = threadCount(CommonOptions(), model);
-  if (threads == 1 || alone.empty())
-    return std::to_string(threads);
-  return fmt::format("{}, but 1 for {}", threads, alone);
-}
-
-/// What functions run on, for people: a GPU, or how many threads.
-static std::string deviceText(const tfm_model &model,
-                              const tfm_variant &variant,
-                              const std::optional<CudaProperties> &gpu) {
-  if (!gpu)
-    return "  threads          " + threadsText(model, variant) + "\n";
-  return fmt::format(
-      "  device           {}, compute capability {}.{}, {} of memory ({:.1f}% "
-      "of it for this)\n"
-      "  NCCL             {}\n",
-      gpu->name, gpu->major, gpu->minor, byteText(gpu->memory),
-      100 * static_cast<double>(variant.arena_bytes) /
-          static_cast<double>(gpu->memory),
-      ncclVersion().value_or("none, which several processes need"));
-}
-
-/// The same for programs. On the processors the arena's bytes are taken as they
-/// are touched.
-static ordered_json deviceAsJson(const tfm_variant &variant,
-                                 const std::optional<CudaProperties> &gpu) {
-  if (!gpu)
-    return {{"kind", "cpu"},
-            {"memory", memoryLimit()},
-            {"takes", variant.arena_bytes}};
-  std::optional<std::string> nccl = ncclVersion();
-  return {{"kind", "cuda"},
-          {"number", gpu->number},
-          {"name", gpu->name},
-          {"compute_capability", fmt::format("{}.{}", gpu->major, gpu->minor)},
-          {"multiprocessors", gpu->multiprocessors},
-          {"memory", gpu->memory},
-          {"takes", variant.arena_bytes},
-          {"nccl", nccl ? ordered_json(*nccl) : ordered_json()}};
-}
-
-/// The CPUs that a build has code for, for people; nothing where it is one.
-static std::string variantsText(const tfm_model &model) {
-  std::string list;
-  for (int64_t i = 0; i < model.variant_count; ++i)
-    list += (list.empty() ? "" : ", ") + std::string(model.variants[i].machine);
-  return model.variant_count == 1 ? "" : "  variants         " + list + "\n";
-}
-
-/// How texts are generated, for people: how many at a time, and in what chunks
-/// prompts are read.
-static std::string generationText(const tfm_variant &variant,
-                                  const Recipe &recipe) {
-  if (!recipe.generate.wholeSequence.empty())
-    return "whole sequences, because of " + recipe.generate.wholeSequence;
-  std::string texts;
-  std::vector<int64_t> chunks; // of several functions the same, perhaps
-  for (int32_t i = 0; i < variant.function_count; ++i) {
-    const tfm_function &function = variant.functions[i];
-    std::string_view name = function.name;
-    if (name == TFM_DECODE) {
-      int64_t count = Model::input(function, "tokens").shape[0];
-      texts = count == 1 ? "1 text" : std::to_string(count) + " texts together";
-    } else if (name == TFM_PREFILL || name == TFM_PREFILL_SHORT ||
-               name == TFM_VERIFY) {
-      const tfm_buffer &tokens = Model::input(function, "tokens");
-      int64_t size = tokens.shape[0] * tokens.shape[1];
-      if (std::ranges::find(chunks, size) == chunks.end())
-        chunks.push_back(size);
-    }
-  }
-  if (texts.empty())
-    return "";
-  return fmt::format(
-      "{}, prompts in chunks of {} tokens{}", texts, fmt::join(chunks, ", "),
-      recipe.cache() == "f32" ? "" : ", keys and values in " + recipe.cache());
-}
-
-/// Null where the model has none of that name.
-static const tfm_function *findFunction(const tfm_model &model,
-                                        std::string_view name) {
+const tfm_function *findFunction(const tfm_model &model,
+                                 std::string_view name) {
   const tfm_variant &variant = model.variants[0]; // functions are those of all
   for (int32_t i = 0; i < variant.function_count; ++i)
     if (variant.functions[i].name == name)
       return &variant.functions[i];
   return nullptr;
-}
-
-std::vector<std::string> refusedCommands(const tfm_model &model) {
-  auto runs = [&](std::string_view name,
-                  std::initializer_list<std::string_view> filled) {
-    const tfm_function *function = findFunction(model, name);
-    if (!function)
-      return false;
-    try {
-      Model::requireFilled(*function, filled);
-      return name != TFM_FORWARD || Model::givesLogits(model, *function);
-    } catch (const InputError &) {
-      return false;
-    }
-  };
-  std::vector<std::string> refused;
-  if (!runs(TFM_TRAIN, {"tokens", "targets", "count", "rng"}))
-    refused.emplace_back("train");
-  if (!runs(TFM_EVALUATE, {"tokens", "targets", "count"}))
-    refused.emplace_back("eval");
-  if (!runs(TFM_FORWARD, {"tokens"})) {
-    refused.emplace_back("generate");
-    refused.emplace_back("logits");
-  }
-  if (!parseRecipe(model.recipe ? model.recipe : "").hasTrain)
-    refused.emplace_back("data");
-  return refused;
-}
-
-/// The commands of a model, for people.
-static std::string commandsText(const tfm_model &model) {
-  std::vector<std::string> refused = refusedCommands(model);
-  std::string list;
-  for (const char *name : {"info", "train", "generate", "eval", "data",
-                           "logits", "export", "bench"})
-    if (std::ranges::find(refused, name) == refused.end())
-      list += (list.empty() ? "" : ", ") + std::string(name);
-  return list;
-}
-
-void info(const tfm_model &model, const CommonOptions &options) {
-  tfm_model own = modelFor(model, options.device);
-  const tfm_variant &chosen = chooseVariant(own);
-  std::optional<CudaProperties> gpu = gpuOf(own, options.device);
-  if (gpu && chosen.arena_bytes > gpu->memory) {
-    NoDeviceMemory all(gpu->name, gpu->memory, gpu->memory);
-    refuseArena(own, &all);
-  }
-  Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
-  uint64_t activations = chosen.activations.bytes + chosen.cache_bytes;
-  uint64_t parameterBytes = chosen.parameters.bytes + chosen.copies.bytes;
-  uint64_t parameters = 0, trainable = 0;
-  for (int32_t i = 0; i < model.parameter_count; ++i) {
-    const tfm_parameter &parameter = model.parameters[i];
-    uint64_t count = Model::elements(parameter.rank, parameter.shape);
-    parameters += count;
-    trainable += parameter.trainable ? count : 0;
-  }
-  json values =
-      json::parse(model.hyperparameters ? model.hyperparameters : "[]", nullptr,
-                  /*allow_exceptions=*/false);
-  if (options.json) {
-    ordered_json hyperparameters = ordered_json::object();
-    for (const json &entry : values)
-      hyperparameters[entry.at("name").get<std::string>()] = entry.at("value");
-    ordered_json functions = ordered_json::object();
-    for (int32_t i = 0; i < chosen.function_count; ++i)
-      functions[chosen.functions[i].name] = {
-          {"flops", chosen.functions[i].flops},
-          {"threads", chosen.functions[i].threads}};
-    ordered_json variants = ordered_json::array();
-    for (int64_t i = 0; i < model.variant_count; ++i) {
-      const tfm_variant &variant = model.variants[i];
-      variants.push_back({{"target", variant.target},
-                          {"cpu", variant.machine},
-                          {"features", variant.features},
-                          {"chosen", &variant == &chosen}});
-    }
-    ordered_json result = {
-        {"format", 1},
-        {"model", model.name},
-        {"source", model.source},
-        {"target", chosen.machine},
-        {"variants", variants},
-        {"device", deviceAsJson(chosen, gpu)},
-        {"precision", recipe.precision()},
-        {"weights", recipe.generate.weights},
-        {"cache", chosen.cache_bytes > 0 ? json(recipe.cache()) : json()},
-        {"hyperparameters", hyperparameters},
-        {"parameters", {{"total", parameters}, {"trainable", trainable}}},
-        {"memory",
-         {{"parameters", parameterBytes},
-          {"gradients", chosen.gradients.bytes + chosen.sums.bytes},
-          {"optimizer", chosen.optimizer.bytes},
-          {"activations", activations},
-          {"arena", chosen.arena_bytes}}},
-        {"functions", functions},
-        {"recipe", json::parse(model.recipe ? model.recipe : "{}", nullptr,
-                               /*allow_exceptions=*/false)}};
-    printText(jsonText(result, 2) + "\n");
-    return;
-  }
-  std::string list;
-  for (const json &entry : values)
-    list += (list.empty() ? "" : ", ") + entry.at("name").get<std::string>() +
-            " = " + entry.at("value").dump();
-  std::vector<std::string> refused = refusedCommands(model);
-  std::string generation =
-      std::ranges::find(refused, "generate") == refused.end()
-          ? generationText(chosen, recipe)
-          : "";
-  printText(fmt::format(
-      "{} ({}), compiled for {}, {}\n{}"
-      "  hyperparameters  {}\n"
-      "  parameters       {}{}\n"
-      "  memory           {} (parameters {}, gradients {}, "
-      "optimizer {}, activations {})\n"
-      "{}"
-      "  commands         {}; --help on each\n{}",
-      model.name, model.source, chosen.machine, recipe.precision(),
-      variantsText(model), list, parameters,
-      recipe.generate.weights != "f32"
-          ? " (weights in " + recipe.generate.weights + ")"
-      : trainable == parameters ? ""
-                                : fmt::format(" ({} trainable)", trainable),
-      byteText(chosen.arena_bytes), byteText(parameterBytes),
-      byteText(chosen.gradients.bytes + chosen.sums.bytes),
-      byteText(chosen.optimizer.bytes), byteText(activations),
-      deviceText(own, chosen, gpu), commandsText(model),
-      generation.empty() ? "" : "  generation       " + generation + "\n"));
 }
 
 /// Chooses the run directory; throws InputError where it, or another file that
@@ -846,66 +544,6 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   line("exact match ", all);
   line("  prompts not in the training part  ", match.unseen);
   line("  prompts also in the training part ", match.seen);
-}
-
-void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
-  CpuDevice device(1);
-  Model model(descriptor, device);
-  const std::string out = exportedWeights(command.out);
-  requireNoRunFile(out);
-  for (const std::string &path :
-       command.adapter ? adapterFiles(command.out) : exportedFiles(command.out))
-    requireNoneOfModel(path, descriptor);
-  if (isGguf(out))
-    throw InputError(out + ": what is written is no .gguf file, but a "
-                           "safetensors one: name it .safetensors");
-  const std::string kept = parseRecipe(descriptor.recipe).generate.weights;
-  const std::string &written = command.dtypeName;
-  if (command.seed) {
-    initialise(model, *command.seed);
-  } else {
-    WeightFiles weights(command.weights, familyOf(descriptor));
-    weights.requireNoneIs(out);
-    Unmatched unmatched;
-    loadParameters(model, weights, command.partial ? &unmatched : nullptr);
-    requireAll(command, unmatched);
-    const std::string &last = written.starts_with("int") ? written : kept;
-    if (std::string note = requantisedNote(weights, kept, last);
-        command.speaks() && !note.empty())
-      say("note: " + printable(note) + "\n");
-  }
-  // Written as it is kept it is what another build would write.
-  if (kept != "f32" && kept != written)
-    say("note: this build has made " + kept +
-        " of the weights, and exports what they are now; a build with "
-        "generate.weights = f32 exports them as they were\n");
-  if (command.adapter) {
-    exportAdapter(model, command.weights, command.out, command.dtype,
-                  command.overwrite);
-    return;
-  }
-  if (command.merge && kept != "f32")
-    throw InputError("this build keeps weights as " + kept +
-                     ", which a correction added to them would be rounded to: "
-                     "merge with a build of generate.weights = f32");
-  std::vector<FloatTensor> tensors =
-      command.merge ? mergeCorrections(model) : parameterTensors(model);
-  if (largestOf(command.dtype) < largestOf(StoredType::F32))
-    requireWithin(tensors, command.dtype);
-  if (isExportFolder(command.out)) {
-    exportFolder(model, std::move(tensors), command.weights, command.out,
-                 command.dtype, command.overwrite);
-    if (command.speaks())
-      noteOtherBegin(descriptor, command);
-    return;
-  }
-  std::map<std::string, std::string> metadata = {{"format", "pt"},
-                                                 {"model", descriptor.name}};
-  if (command.dtype == StoredType::INT8 || command.dtype == StoredType::INT4)
-    describeQuantised(tensors, command.dtype, metadata);
-  AtomicFile file(out);
-  writeSafetensors(file, tensors, metadata, command.dtype);
-  file.commit();
 }
 
 } // namespace tfm

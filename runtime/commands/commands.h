@@ -16,10 +16,13 @@
 
 #include <array>
 #include <atomic>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 namespace tfm {
+
+struct Unmatched;
 
 /// Options that several commands have.
 struct CommonOptions {
@@ -62,8 +65,17 @@ std::unique_ptr<Dataset> openDataFor(const CommonOptions &options,
 /// file that the model was made of: its source, data or tokenizer.
 void requireNoneOfModel(const std::string &path, const tfm_model &model);
 
+/// Says what was left out, and throws InputError where the weights have not all
+/// that the model needs.
+void requireAll(const CommonOptions &options, const Unmatched &unmatched);
+
 /// Writes to standard output, at once.
 void printText(std::string_view text);
+/// Paths need not be UTF-8, as JSON must be.
+std::string jsonText(const nlohmann::ordered_json &value, int indent = -1);
+
+/// Null where the model has none of that name.
+const tfm_function *findFunction(const tfm_model &model, std::string_view name);
 
 /// The commands that this model refuses whatever they are given: of one without
 /// a `train` block `train`, of one that gives no logits `generate`, and so on.

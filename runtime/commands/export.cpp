@@ -1,0 +1,169 @@
+//===- export.cpp - the weights for other programs ------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/commands/commands.h"
+
+#include "runtime/device/cpu_device.h"
+#include "runtime/error.h"
+#include "runtime/files/adapter.h"
+#include "runtime/files/atomic_file.h"
+#include "runtime/files/export_folder.h"
+#include "runtime/files/gguf.h"
+#include "runtime/files/merge.h"
+#include "runtime/files/run_folder.h"
+#include "runtime/files/weights.h"
+#include "runtime/float16.h"
+#include "runtime/quantise.h"
+#include "runtime/tokenizer/find_tokenizer.h"
+#include "runtime/tokenizer/utf8.h"
+#include "runtime/training/initialise.h"
+
+#include <algorithm>
+#include <bit>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+using nlohmann::json;
+
+namespace tfm {
+
+namespace {
+
+/// Tells where prompts begin otherwise for who reads an export.
+void noteOtherBegin(const tfm_model &descriptor, const ExportCommand &command) {
+  // The tokenizer of a published folder goes with its weights.
+  if (!isFolder(command.weights) ||
+      fileExists(command.weights + "/config.json"))
+    return;
+  try {
+    Recipe recipe = parseRecipe(descriptor.recipe);
+    auto tokenizerOf = [&](const std::string &named) {
+      return findTokenizer(
+          descriptor, recipe,
+          {named, command.weights, /*ids=*/false, /*idsWithout=*/true});
+    };
+    TokenizerPtr own = tokenizerOf(""), exported = tokenizerOf(command.out);
+    std::vector<int32_t> ours = beginOf(recipe, *own),
+                         theirs = exported->begin();
+    auto name = [&](const std::vector<int32_t> &begin) {
+      return begin.empty() ? "nothing" : exported->text(begin);
+    };
+    if (ours != theirs)
+      say(printable(fmt::format("note: prompts begin with {} for {}, as its "
+                                "data did, and with {} for {}, as its "
+                                "tokenizer says",
+                                name(ours), command.weights, name(theirs),
+                                command.out)) +
+          "\n");
+  } catch (const InputError &) {
+    // There is no tokenizer, or none that is read.
+  }
+}
+
+/// Throws InputError where a value is beyond the largest number of `type`.
+void requireWithin(const std::vector<FloatTensor> &tensors, StoredType type) {
+  auto [name, wider] = type == StoredType::F16    ? std::pair("f16", "bf16")
+                       : type == StoredType::INT4 ? std::pair("int4", "int8")
+                                                  : std::pair("bf16", "f32");
+  for (const FloatTensor &tensor : tensors) {
+    PendingRead<float> read = tensor.read();
+    std::span<const float> values = read.values();
+    size_t at = firstBeyond(values, type);
+    if (type == StoredType::F16 &&
+        firstBeyond(values, StoredType::BF16) < values.size())
+      wider = "f32";
+    if (at < values.size())
+      throw InputError(fmt::format(
+          "the parameter {} has the value {} (element {}), and {} reaches to "
+          "{}: export it with --dtype {}",
+          tensor.name, values[at], at, name, largestOf(type), wider));
+  }
+}
+
+/// What readers of a file of INT8 or INT4 have to know of its tensors: which
+/// lie otherwise, the terms of an output together, and of 4 bits how many
+/// terms there are, and in what groups.
+void describeQuantised(const std::vector<FloatTensor> &tensors, StoredType type,
+                       std::map<std::string, std::string> &metadata) {
+  std::vector<std::string> transposed;
+  for (const FloatTensor &tensor : tensors) {
+    if (tensor.outputAxis < 0)
+      continue;
+    OutputRows rows(tensor.shape, tensor.outputAxis);
+    if (rows.areLast())
+      transposed.push_back(tensor.name);
+    if (type == StoredType::INT4)
+      metadata[termsKey + tensor.name] = std::to_string(rows.terms());
+  }
+  metadata[transposedKey] = json(transposed).dump();
+  if (type == StoredType::INT4)
+    metadata[groupKey] = std::to_string(TFM_GROUP_TERMS);
+}
+
+} // namespace
+
+void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
+  CpuDevice device(1);
+  Model model(descriptor, device);
+  const std::string out = exportedWeights(command.out);
+  requireNoRunFile(out);
+  for (const std::string &path :
+       command.adapter ? adapterFiles(command.out) : exportedFiles(command.out))
+    requireNoneOfModel(path, descriptor);
+  if (isGguf(out))
+    throw InputError(out + ": what is written is no .gguf file, but a "
+                           "safetensors one: name it .safetensors");
+  const std::string kept = parseRecipe(descriptor.recipe).generate.weights;
+  const std::string &written = command.dtypeName;
+  if (command.seed) {
+    initialise(model, *command.seed);
+  } else {
+    WeightFiles weights(command.weights, familyOf(descriptor));
+    weights.requireNoneIs(out);
+    Unmatched unmatched;
+    loadParameters(model, weights, command.partial ? &unmatched : nullptr);
+    requireAll(command, unmatched);
+    const std::string &last = written.starts_with("int") ? written : kept;
+    if (std::string note = requantisedNote(weights, kept, last);
+        command.speaks() && !note.empty())
+      say("note: " + printable(note) + "\n");
+  }
+  // Written as it is kept it is what another build would write.
+  if (kept != "f32" && kept != written)
+    say("note: this build has made " + kept +
+        " of the weights, and exports what they are now; a build with "
+        "generate.weights = f32 exports them as they were\n");
+  if (command.adapter) {
+    exportAdapter(model, command.weights, command.out, command.dtype,
+                  command.overwrite);
+    return;
+  }
+  if (command.merge && kept != "f32")
+    throw InputError("this build keeps weights as " + kept +
+                     ", which a correction added to them would be rounded to: "
+                     "merge with a build of generate.weights = f32");
+  std::vector<FloatTensor> tensors =
+      command.merge ? mergeCorrections(model) : parameterTensors(model);
+  if (largestOf(command.dtype) < largestOf(StoredType::F32))
+    requireWithin(tensors, command.dtype);
+  if (isExportFolder(command.out)) {
+    exportFolder(model, std::move(tensors), command.weights, command.out,
+                 command.dtype, command.overwrite);
+    if (command.speaks())
+      noteOtherBegin(descriptor, command);
+    return;
+  }
+  std::map<std::string, std::string> metadata = {{"format", "pt"},
+                                                 {"model", descriptor.name}};
+  if (command.dtype == StoredType::INT8 || command.dtype == StoredType::INT4)
+    describeQuantised(tensors, command.dtype, metadata);
+  AtomicFile file(out);
+  writeSafetensors(file, tensors, metadata, command.dtype);
+  file.commit();
+}
+
+} // namespace tfm

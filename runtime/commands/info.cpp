@@ -1,0 +1,245 @@
+//===- info.cpp - what a program is and needs -----------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/commands/commands.h"
+
+#include "runtime/device/choose_device.h"
+#include "runtime/device/memory.h"
+#include "runtime/device/nccl.h"
+#include "runtime/device/variant.h"
+#include "runtime/error.h"
+#include "runtime/memory_needed.h"
+#include "runtime/progress.h"
+#include "runtime/tokenizer/utf8.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+namespace tfm {
+
+/// How many threads functions run on here, for people.
+static std::string threadsText(const tfm_model &model,
+                               const tfm_variant &variant) {
+  std::string alone;
+  for (int32_t i = 0; i < variant.function_count; ++i)
+    if (variant.functions[i].threads == 1)
+      alone +=
+          (alone.empty() ? "" : ", ") + std::string(variant.functions[i].name);
+  int threads = threadCount(CommonOptions(), model);
+  if (threads == 1 || alone.empty())
+    return std::to_string(threads);
+  return fmt::format("{}, but 1 for {}", threads, alone);
+}
+
+/// What functions run on, for people: a GPU, or how many threads.
+static std::string deviceText(const tfm_model &model,
+                              const tfm_variant &variant,
+                              const std::optional<CudaProperties> &gpu) {
+  if (!gpu)
+    return "  threads          " + threadsText(model, variant) + "\n";
+  return fmt::format(
+      "  device           {}, compute capability {}.{}, {} of memory ({:.1f}% "
+      "of it for this)\n"
+      "  NCCL             {}\n",
+      gpu->name, gpu->major, gpu->minor, byteText(gpu->memory),
+      100 * static_cast<double>(variant.arena_bytes) /
+          static_cast<double>(gpu->memory),
+      ncclVersion().value_or("none, which several processes need"));
+}
+
+/// The same for programs. On the processors the arena's bytes are taken as they
+/// are touched.
+static ordered_json deviceAsJson(const tfm_variant &variant,
+                                 const std::optional<CudaProperties> &gpu) {
+  if (!gpu)
+    return {{"kind", "cpu"},
+            {"memory", memoryLimit()},
+            {"takes", variant.arena_bytes}};
+  std::optional<std::string> nccl = ncclVersion();
+  return {{"kind", "cuda"},
+          {"number", gpu->number},
+          {"name", gpu->name},
+          {"compute_capability", fmt::format("{}.{}", gpu->major, gpu->minor)},
+          {"multiprocessors", gpu->multiprocessors},
+          {"memory", gpu->memory},
+          {"takes", variant.arena_bytes},
+          {"nccl", nccl ? ordered_json(*nccl) : ordered_json()}};
+}
+
+/// The CPUs that a build has code for, for people; nothing where it is one.
+static std::string variantsText(const tfm_model &model) {
+  std::string list;
+  for (int64_t i = 0; i < model.variant_count; ++i)
+    list += (list.empty() ? "" : ", ") + std::string(model.variants[i].machine);
+  return model.variant_count == 1 ? "" : "  variants         " + list + "\n";
+}
+
+/// How texts are generated, for people: how many at a time, and in what chunks
+/// prompts are read.
+static std::string generationText(const tfm_variant &variant,
+                                  const Recipe &recipe) {
+  if (!recipe.generate.wholeSequence.empty())
+    return "whole sequences, because of " + recipe.generate.wholeSequence;
+  std::string texts;
+  std::vector<int64_t> chunks; // of several functions the same, perhaps
+  for (int32_t i = 0; i < variant.function_count; ++i) {
+    const tfm_function &function = variant.functions[i];
+    std::string_view name = function.name;
+    if (name == TFM_DECODE) {
+      int64_t count = Model::input(function, "tokens").shape[0];
+      texts = count == 1 ? "1 text" : std::to_string(count) + " texts together";
+    } else if (name == TFM_PREFILL || name == TFM_PREFILL_SHORT ||
+               name == TFM_VERIFY) {
+      const tfm_buffer &tokens = Model::input(function, "tokens");
+      int64_t size = tokens.shape[0] * tokens.shape[1];
+      if (std::ranges::find(chunks, size) == chunks.end())
+        chunks.push_back(size);
+    }
+  }
+  if (texts.empty())
+    return "";
+  return fmt::format(
+      "{}, prompts in chunks of {} tokens{}", texts, fmt::join(chunks, ", "),
+      recipe.cache() == "f32" ? "" : ", keys and values in " + recipe.cache());
+}
+
+std::vector<std::string> refusedCommands(const tfm_model &model) {
+  auto runs = [&](std::string_view name,
+                  std::initializer_list<std::string_view> filled) {
+    const tfm_function *function = findFunction(model, name);
+    if (!function)
+      return false;
+    try {
+      Model::requireFilled(*function, filled);
+      return name != TFM_FORWARD || Model::givesLogits(model, *function);
+    } catch (const InputError &) {
+      return false;
+    }
+  };
+  std::vector<std::string> refused;
+  if (!runs(TFM_TRAIN, {"tokens", "targets", "count", "rng"}))
+    refused.emplace_back("train");
+  if (!runs(TFM_EVALUATE, {"tokens", "targets", "count"}))
+    refused.emplace_back("eval");
+  if (!runs(TFM_FORWARD, {"tokens"})) {
+    refused.emplace_back("generate");
+    refused.emplace_back("logits");
+  }
+  if (!parseRecipe(model.recipe ? model.recipe : "").hasTrain)
+    refused.emplace_back("data");
+  return refused;
+}
+
+/// The commands of a model, for people.
+static std::string commandsText(const tfm_model &model) {
+  std::vector<std::string> refused = refusedCommands(model);
+  std::string list;
+  for (const char *name : {"info", "train", "generate", "eval", "data",
+                           "logits", "export", "bench"})
+    if (std::ranges::find(refused, name) == refused.end())
+      list += (list.empty() ? "" : ", ") + std::string(name);
+  return list;
+}
+
+void info(const tfm_model &model, const CommonOptions &options) {
+  tfm_model own = modelFor(model, options.device);
+  const tfm_variant &chosen = chooseVariant(own);
+  std::optional<CudaProperties> gpu = gpuOf(own, options.device);
+  if (gpu && chosen.arena_bytes > gpu->memory) {
+    NoDeviceMemory all(gpu->name, gpu->memory, gpu->memory);
+    refuseArena(own, &all);
+  }
+  Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
+  uint64_t activations = chosen.activations.bytes + chosen.cache_bytes;
+  uint64_t parameterBytes = chosen.parameters.bytes + chosen.copies.bytes;
+  uint64_t parameters = 0, trainable = 0;
+  for (int32_t i = 0; i < model.parameter_count; ++i) {
+    const tfm_parameter &parameter = model.parameters[i];
+    uint64_t count = Model::elements(parameter.rank, parameter.shape);
+    parameters += count;
+    trainable += parameter.trainable ? count : 0;
+  }
+  json values =
+      json::parse(model.hyperparameters ? model.hyperparameters : "[]", nullptr,
+                  /*allow_exceptions=*/false);
+  if (options.json) {
+    ordered_json hyperparameters = ordered_json::object();
+    for (const json &entry : values)
+      hyperparameters[entry.at("name").get<std::string>()] = entry.at("value");
+    ordered_json functions = ordered_json::object();
+    for (int32_t i = 0; i < chosen.function_count; ++i)
+      functions[chosen.functions[i].name] = {
+          {"flops", chosen.functions[i].flops},
+          {"threads", chosen.functions[i].threads}};
+    ordered_json variants = ordered_json::array();
+    for (int64_t i = 0; i < model.variant_count; ++i) {
+      const tfm_variant &variant = model.variants[i];
+      variants.push_back({{"target", variant.target},
+                          {"cpu", variant.machine},
+                          {"features", variant.features},
+                          {"chosen", &variant == &chosen}});
+    }
+    ordered_json result = {
+        {"format", 1},
+        {"model", model.name},
+        {"source", model.source},
+        {"target", chosen.machine},
+        {"variants", variants},
+        {"device", deviceAsJson(chosen, gpu)},
+        {"precision", recipe.precision()},
+        {"weights", recipe.generate.weights},
+        {"cache", chosen.cache_bytes > 0 ? json(recipe.cache()) : json()},
+        {"hyperparameters", hyperparameters},
+        {"parameters", {{"total", parameters}, {"trainable", trainable}}},
+        {"memory",
+         {{"parameters", parameterBytes},
+          {"gradients", chosen.gradients.bytes + chosen.sums.bytes},
+          {"optimizer", chosen.optimizer.bytes},
+          {"activations", activations},
+          {"arena", chosen.arena_bytes}}},
+        {"functions", functions},
+        {"recipe", json::parse(model.recipe ? model.recipe : "{}", nullptr,
+                               /*allow_exceptions=*/false)}};
+    printText(jsonText(result, 2) + "\n");
+    return;
+  }
+  std::string list;
+  for (const json &entry : values)
+    list += (list.empty() ? "" : ", ") + entry.at("name").get<std::string>() +
+            " = " + entry.at("value").dump();
+  std::vector<std::string> refused = refusedCommands(model);
+  std::string generation =
+      std::ranges::find(refused, "generate") == refused.end()
+          ? generationText(chosen, recipe)
+          : "";
+  printText(fmt::format(
+      "{} ({}), compiled for {}, {}\n{}"
+      "  hyperparameters  {}\n"
+      "  parameters       {}{}\n"
+      "  memory           {} (parameters {}, gradients {}, "
+      "optimizer {}, activations {})\n"
+      "{}"
+      "  commands         {}; --help on each\n{}",
+      model.name, model.source, chosen.machine, recipe.precision(),
+      variantsText(model), list, parameters,
+      recipe.generate.weights != "f32"
+          ? " (weights in " + recipe.generate.weights + ")"
+      : trainable == parameters ? ""
+                                : fmt::format(" ({} trainable)", trainable),
+      byteText(chosen.arena_bytes), byteText(parameterBytes),
+      byteText(chosen.gradients.bytes + chosen.sums.bytes),
+      byteText(chosen.optimizer.bytes), byteText(activations),
+      deviceText(own, chosen, gpu), commandsText(model),
+      generation.empty() ? "" : "  generation       " + generation + "\n"));
+}
+
+} // namespace tfm
