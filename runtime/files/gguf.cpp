@@ -331,6 +331,9 @@ json GgufReader::list(const std::string &key) const {
 
 namespace {
 
+/// More would be a file that is none of a model.
+constexpr int64_t mostExperts = 65536;
+
 /// A name, where a pattern has it with one `*` for a number.
 bool matches(const std::string &pattern, const std::string &name,
              std::string &number) {
@@ -498,9 +501,33 @@ void GgufReader::rename(const json &gguf) {
     }
     if (change.isTransposed && entry.shape.size() == 2)
       std::swap(entry.shape[0], entry.shape[1]);
-    if (!renamed.try_emplace(own, entry).second)
-      throw InputError(path() + ": two of its tensors are " + own);
-    changes[own] = change;
+    auto add = [&](const std::string &name, const TensorEntry &part) {
+      if (!renamed.try_emplace(name, part).second)
+        throw InputError(path() + ": two of its tensors are " + name);
+      changes[name] = change;
+    };
+    const size_t star = own.find('*');
+    if (star == own.npos) {
+      add(own, entry);
+      continue;
+    }
+    // Experts, one after the other.
+    const int64_t count = entry.shape.size() == 3 ? entry.shape[0] : 0;
+    if (count < 1 || count > mostExperts)
+      throw InputError(fmt::format(
+          "{}: the tensor {} is [{}], not [experts, outputs, inputs] of 1 to "
+          "{} experts",
+          path(), name, fmt::join(entry.shape, ", "), mostExperts));
+    const uint64_t bytes =
+        (entry.end - entry.begin) / static_cast<uint64_t>(count);
+    for (int64_t i = 0; i < count; ++i) {
+      const uint64_t begin = entry.begin + static_cast<uint64_t>(i) * bytes;
+      add(std::string(own).replace(star, 1, std::to_string(i)),
+          {entry.dtype,
+           {entry.shape[1], entry.shape[2]},
+           begin,
+           begin + bytes});
+    }
   }
   parsed.tensors = std::move(renamed);
 }

@@ -292,6 +292,17 @@ class Gguf(InFolder):
         result = tfmc("import", self.file("heads", data))
         self.assertEqual(result.returncode, 1)
         self.assertIn("head_dim is 128, not 256: what scores are divided by is not in such a file", result.stderr)
+        # Experts: those of a layer have to be one tensor, and Mixtral's are not read.
+        result = tfmc("import", self.with_key("mixtral", "llama.gguf", "llama.expert_count", 4, struct.pack("<I", 8)))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("num_local_experts is 8, not null: a file of this architecture with experts (Mixtral)", result.stderr)
+        data = (FILES / "olmoe.gguf").read_bytes()
+        for old, new in ((b"1.ffn_up_exps", b"1.up_ffn_exps"), (b"1.attn_q_norm", b"1.ffn_up_exps")):
+            self.assertEqual(data.count(old), 1)
+            data = data.replace(old, new)
+        result = run(self.path("olmoe"), "generate", "--weights", self.file("flat", data), "--ids", "--prompt", "5")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("the tensor blk.1.ffn_up_exps.weight is [32], not [experts, outputs, inputs]", result.stderr)
         # Without a family nobody knows what the tensors are called.
         own = self.path("own.tfm")
         text = pathlib.Path(self.path("llama.tfm")).read_text()
