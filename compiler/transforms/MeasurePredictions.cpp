@@ -7,6 +7,7 @@
 
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmBuilder.h"
+#include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -27,11 +28,14 @@ struct MeasurePredictionsPass
     auto evaluate = findProgram(getOperation(), ProgramKind::Evaluate);
     if (!evaluate)
       return;
+    FailureOr<bool> isOwn = hasOwnLoss(getOperation());
+    if (failed(isOwn))
+      return signalPassFailure();
     Operation *end = evaluate.getBody().front().getTerminator();
     constexpr unsigned losses = 1;
     auto loss = end->getOperand(losses).getDefiningOp<CrossEntropyOp>();
     // A loss of the model's own may be of other logits and targets.
-    if (!loss || end->getOperand(losses) != loss.getLosses() ||
+    if (*isOwn || !loss || end->getOperand(losses) != loss.getLosses() ||
         !isa<BlockArgument>(loss.getTargets()) ||
         tensorType(loss.getLogits()).getShape().back() > TopKOp::mostElements)
       return;

@@ -257,6 +257,16 @@ FailureOr<int64_t> tfm::topKOfGeneration(ModuleOp module) {
   return topK;
 }
 
+FailureOr<bool> tfm::hasOwnLoss(ModuleOp module) {
+  FailureOr<llvm::json::Value> recipe = recipeOf(module);
+  if (failed(recipe))
+    return failure();
+  const llvm::json::Object *object = recipe->getAsObject();
+  for (const char *name : {"train", "loss"})
+    object = object ? object->getObject(name) : nullptr;
+  return object && object->getString("kind") == "own";
+}
+
 FailureOr<FloatType> tfm::precisionOf(ModuleOp module) {
   FailureOr<Type> weights = weightsOfGeneration(module);
   if (failed(weights))

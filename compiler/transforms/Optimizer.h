@@ -78,6 +78,9 @@ mlir::FailureOr<mlir::Type> cacheOfGeneration(mlir::ModuleOp module);
 /// Fails as `Optimizer::read`.
 mlir::FailureOr<int64_t> topKOfGeneration(mlir::ModuleOp module);
 
+/// Whether the loss is a method of the model, and not one of the recipe's.
+mlir::FailureOr<bool> hasOwnLoss(mlir::ModuleOp module);
+
 /// What products are computed in: bf16 where training is, or weights are stored
 /// in it. Fails as `Optimizer::read`.
 mlir::FailureOr<mlir::FloatType> precisionOf(mlir::ModuleOp module);

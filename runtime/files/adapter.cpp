@@ -162,6 +162,10 @@ void exportAdapter(const Model &model, const std::string &weights,
   const std::string source = publishedFolderOf(weights);
   const std::vector<Corrected> layers = correctedLayers(model, source);
   const std::vector<std::string> paths = adapterFiles(out);
+  for (const char *name : {"/config.json", "/model.safetensors"})
+    if (fileExists(out + name))
+      throw InputError(out + " holds a model, which would be loaded with the "
+                             "adapter: export to another folder");
   for (const std::string &path : paths)
     if (fileExists(path) && !overwrite)
       throw InputError(path + " is there already: export to another folder, or "

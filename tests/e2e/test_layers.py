@@ -39,7 +39,7 @@ DEVICE = "runtime/device/cpu_device.h"
 HAVE_A_DEVICE = {
     "runtime/device/choose_device.cpp",
     "runtime/device/cpu_device.cpp",
-    "runtime/commands/commands.cpp",
+    "runtime/commands/export.cpp",
 }
 # What names a place in the arena: fields of the descriptor that `Model` alone turns into reads and
 # writes, and the arena's first byte, which is there for tests.

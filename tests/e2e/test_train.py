@@ -149,7 +149,7 @@ train { batch = 8, sequence = 10, steps = 20, loss = cross_entropy(ignore = "#" 
 """
         answers, texts = {}, {}
         with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as folder:
-            for name, smoothed, loss in (("plain", "", ""), ("own", "", own),
+            for name, smoothed, loss in (("plain", "", ""), ("own", "", own), ("other", "", own.replace("2 * ", "").replace("forward", "-forward")),
                                          ("smoothed", ", label_smoothing = 0.2", "")):
                 source = pathlib.Path(folder) / f"{name}.tfm"
                 source.write_text(module.replace("LOSS", loss).replace("SMOOTHED", smoothed))
@@ -170,10 +170,10 @@ train { batch = 8, sequence = 10, steps = 20, loss = cross_entropy(ignore = "#" 
         self.assertAlmostEqual(doubled["loss"] / plain["loss"], 2, delta=1e-6)
         self.assertIsNone(doubled["perplexity"])
         # Of a loss of the model's own it comes from the logits of `forward`.
-        self.assertEqual([answers[name]["accuracy"] for name in ("smoothed", "own")], [plain["accuracy"]] * 2)
+        self.assertEqual([answers[name]["accuracy"] for name in ("smoothed", "own", "other")], [plain["accuracy"]] * 3)
         self.assertGreater(plain["accuracy"], 0)
         self.assertEqual({name: "perplexity" in text for name, text in texts.items()},
-                         {"plain": True, "smoothed": True, "own": False})
+                         {"plain": True, "smoothed": True, "own": False, "other": False})
 
 
 class WholeRun:
