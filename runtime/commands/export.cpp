@@ -137,15 +137,15 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
     say("note: this build has made " + kept +
         " of the weights, and exports what they are now; a build with "
         "generate.weights = f32 exports them as they were\n");
+  if ((command.merge || command.adapter) && kept != "f32")
+    throw InputError("this build keeps weights as " + kept +
+                     ", which corrections would be rounded to: export them "
+                     "with a build of generate.weights = f32");
   if (command.adapter) {
     exportAdapter(model, command.weights, command.out, command.dtype,
                   command.overwrite);
     return;
   }
-  if (command.merge && kept != "f32")
-    throw InputError("this build keeps weights as " + kept +
-                     ", which a correction added to them would be rounded to: "
-                     "merge with a build of generate.weights = f32");
   std::vector<FloatTensor> tensors =
       command.merge ? mergeCorrections(model) : parameterTensors(model);
   if (largestOf(command.dtype) < largestOf(StoredType::F32))

@@ -16,9 +16,11 @@
 #include "runtime/model.h"
 #include "runtime/recipe.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 using nlohmann::json;
@@ -48,12 +50,29 @@ ordered_json number(double value) {
                                     : ordered_json(value);
 }
 
+/// Whether a tensor is what a published folder has by that name.
+bool isThatOf(const WeightFiles &published, const std::string &name,
+              const FloatTensor &tensor) {
+  auto found = published.tensors().find(name);
+  if (found == published.tensors().end() ||
+      found->second.entry->elements() != tensor.elements())
+    return false;
+  // Those of 8 bits have scales beside them, and what they are is not compared.
+  if (found->second.entry->dtype.starts_with("F8"))
+    return true;
+  std::vector<float> values(tensor.elements());
+  found->second.file->readFloats(name, *found->second.entry, values.data());
+  const PendingRead<float> own = tensor.read();
+  return std::ranges::equal(values, own.values());
+}
+
 std::vector<Corrected> correctedLayers(const Model &model,
                                        const std::string &source) {
   const std::vector<FloatTensor> tensors = parameterTensors(model);
   std::vector<std::vector<std::string>> names;
+  std::optional<WeightFiles> published;
   if (!source.empty())
-    names = storedNames(tensors, WeightFiles(source));
+    names = storedNames(tensors, published.emplace(source));
   std::map<std::string, size_t> places;
   for (size_t i = 0; i < tensors.size(); ++i)
     places.emplace(tensors[i].name, i);
@@ -80,10 +99,16 @@ std::vector<Corrected> correctedLayers(const Model &model,
     layer.isTransposed = correction.at("transposed");
     factors.insert({layer.a.name, layer.b.name});
   }
-  std::vector<std::string> others;
-  for (const tfm_parameter &parameter : model.parameters())
-    if (parameter.trainable && !factors.contains(parameter.name))
+  std::vector<std::string> others, changed;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const tfm_parameter &parameter = model.parameters()[i];
+    if (factors.contains(parameter.name))
+      continue;
+    if (parameter.trainable)
       others.emplace_back(parameter.name);
+    else if (published && !isThatOf(*published, names[i].front(), tensors[i]))
+      changed.emplace_back(parameter.name);
+  }
   if (!parseRecipe(model.descriptor().recipe).hasTrain)
     throw InputError("what was trained is known to the program that trained: "
                      "export the adapter with that one");
@@ -93,6 +118,11 @@ std::vector<Corrected> correctedLayers(const Model &model,
                      listed(others) +
                      ". Export with --merge, or train the corrections alone "
                      "(train.only)");
+  if (!changed.empty())
+    throw InputError("an adapter holds corrections alone, and these weights "
+                     "have others than " +
+                     source + ", too: " + listed(changed) +
+                     ". Export with --merge");
   return layers;
 }
 

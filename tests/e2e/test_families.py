@@ -960,6 +960,12 @@ train {
         self.build("-D", 'train.only=["*.lora_*", "*norm*"]', **layers)
         self.assertIn("an adapter holds corrections alone, and this build trains others, too: ",
                       self.refused(*export, "--overwrite"))
+        self.ok("./lora", "train", "--init", self.SOURCE, "--partial", "--out", "for-merge")
+        self.build(**layers)
+        self.assertIn("and these weights have others than ",
+                      self.refused("./lora", "export", "--weights", "for-merge", "-o", "other/", "--adapter"))
+        pathlib.Path(self.path("peft", "config.json")).write_text("{}")
+        self.assertIn("peft/ holds a model, which would be loaded with the adapter", self.refused(*export, "--overwrite"))
 
     def test_merges_what_is_corrected_alone(self):
         self.build("-D", "train.only=none")

@@ -37,6 +37,16 @@ static std::string closestPattern(StringRef pattern,
       }
   }
   StringRef core = pattern.trim("*.");
+  // What begins so, somewhere in a name.
+  const std::string wider = "*." + core.str() + "*";
+  auto glob = llvm::GlobPattern::create(wider);
+  if (!glob) {
+    llvm::consumeError(glob.takeError());
+  } else if (!core.empty()) {
+    for (const Param &param : params)
+      if (glob->match(param.path()))
+        return wider;
+  }
   auto found = patterns.find(core);
   if (found == patterns.end())
     found = patterns.find(closestName(core, parts));
