@@ -30,6 +30,8 @@
 // A build has those of these functions that its model and recipe allow:
 //
 //   forward   inference
+//   encode    what an encoder makes of its inputs, `source` (i32 [B, S]) and
+//             `present` (bytes, 1 where a token is there), for the next four
 //   prefill   appends a chunk of tokens to the cache (both or none of the two)
 //   decode    appends one token to the cache
 //   prefill_short  as `prefill`, a shorter chunk: for the rest of a prompt
@@ -127,6 +129,7 @@ extern "C" {
 
 /// The functions' names.
 #define TFM_FORWARD "forward"
+#define TFM_ENCODE "encode"
 #define TFM_PREFILL "prefill"
 #define TFM_DECODE "decode"
 #define TFM_PREFILL_SHORT "prefill_short"

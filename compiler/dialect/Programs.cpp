@@ -21,6 +21,7 @@ namespace {
 constexpr std::pair<ProgramKind, StringLiteral> programNames[] = {
     {ProgramKind::Forward, TFM_FORWARD},
     {ProgramKind::ForwardBatch, "forward_batch"},
+    {ProgramKind::ForwardEncoded, "forward_encoded"},
     {ProgramKind::Loss, "loss"},
     {ProgramKind::Train, TFM_TRAIN},
     {ProgramKind::Evaluate, TFM_EVALUATE},
@@ -28,6 +29,7 @@ constexpr std::pair<ProgramKind, StringLiteral> programNames[] = {
     {ProgramKind::UpdatePlain, TFM_UPDATE_PLAIN},
     {ProgramKind::Squares, TFM_SQUARES},
     {ProgramKind::Update, TFM_UPDATE},
+    {ProgramKind::Encode, TFM_ENCODE},
     {ProgramKind::Prefill, TFM_PREFILL},
     {ProgramKind::PrefillShort, TFM_PREFILL_SHORT},
     {ProgramKind::Verify, TFM_VERIFY},
@@ -99,8 +101,9 @@ ArrayRef<ProgramKind> tfm::builtPrograms() {
       ProgramKind::Update,        ProgramKind::Squares,
       ProgramKind::UpdateDecayed, ProgramKind::UpdatePlain,
       ProgramKind::Evaluate,      ProgramKind::Forward,
-      ProgramKind::Prefill,       ProgramKind::PrefillShort,
-      ProgramKind::Verify,        ProgramKind::Decode};
+      ProgramKind::Encode,        ProgramKind::Prefill,
+      ProgramKind::PrefillShort,  ProgramKind::Verify,
+      ProgramKind::Decode};
   return kinds;
 }
 

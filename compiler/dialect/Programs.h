@@ -29,21 +29,24 @@ namespace tfm {
 /// What a function of a module is for; docs/design.md has the arguments and
 /// results of each. Its symbol says which it is, so that there is one of each.
 enum class ProgramKind {
-  Forward,       ///< logits
-  ForwardBatch,  ///< `Forward` of as many texts as are generated together: what
-                 ///< decoding them is made of, and none where that is one
-  Loss,          ///< the loss, with dropout; what the next two are made of
-  Train,         ///< the loss and gradients
-  Evaluate,      ///< the loss without dropout
-  UpdateDecayed, ///< the optimizer's step, one for each range of parameters;
-  UpdatePlain,   ///< what the next is made of, then for some rows of it
-  Squares,       ///< the sum of squares of all gradients
-  Update,        ///< the optimizer's step for all parameters
-  Prefill,       ///< a chunk of new tokens,
-  PrefillShort,  ///< a shorter chunk,
-  Verify,        ///< a few, with the logits after each, and
-  Decode,        ///< a new token, given the others in caches
-  Refresh,       ///< the copies of parameters in a narrower type
+  Forward,      ///< logits
+  ForwardBatch, ///< `Forward` of as many texts as are generated together: what
+                ///< decoding them is made of, and none where that is one
+  ForwardEncoded, ///< `Forward` behind `Encode`, what decoding is made of where
+                  ///< there is an encoder
+  Loss,           ///< the loss, with dropout; what the next two are made of
+  Train,          ///< the loss and gradients
+  Evaluate,       ///< the loss without dropout
+  UpdateDecayed,  ///< the optimizer's step, one for each range of parameters;
+  UpdatePlain,    ///< what the next is made of, then for some rows of it
+  Squares,        ///< the sum of squares of all gradients
+  Update,         ///< the optimizer's step for all parameters
+  Encode,         ///< what an encoder makes of a prompt, into caches
+  Prefill,        ///< a chunk of new tokens,
+  PrefillShort,   ///< a shorter chunk,
+  Verify,         ///< a few, with the logits after each, and
+  Decode,         ///< a new token, given the others in caches
+  Refresh,        ///< the copies of parameters in a narrower type
 };
 
 /// The symbol of the function: `forward`.

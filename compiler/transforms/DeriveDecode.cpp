@@ -10,6 +10,7 @@
 #include "compiler/transforms/Passes.h"
 #include "compiler/transforms/PositionSelector.h"
 #include "compiler/transforms/SequenceAxis.h"
+#include "compiler/transforms/SplitEncoder.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -570,12 +571,19 @@ func::FuncOp StepBuilder::build() {
   auto tokens = RankedTensorType::get({rows, count / segments}, integer);
   SmallVector<RankedTensorType> caches;
   collectCaches(block, analysis, cacheShape, {}, caches);
-  SmallVector<Type> inputs(block.getNumArguments(), tokens);
+  // What an encoder made of the prompt stands behind the tokens.
+  ArrayRef<BlockArgument> arguments = block.getArguments(),
+                          encoded = arguments.drop_until(isOfEncoder);
+  auto numTokens = static_cast<unsigned>(arguments.size() - encoded.size());
+  SmallVector<Type> inputs(numTokens, tokens);
   inputs.push_back(perSequence);
   if (prefill)
     inputs.push_back(perSequence);
   if (hasRow)
     inputs.push_back(perSequence);
+  size_t firstEncoded = inputs.size();
+  for (BlockArgument argument : encoded)
+    inputs.push_back(argument.getType());
   size_t firstCache = inputs.size();
   size_t numCaches = segments * caches.size();
   for (int64_t segment = 0; segment < segments; ++segment)
@@ -592,21 +600,27 @@ func::FuncOp StepBuilder::build() {
   builder.setInsertionPointAfter(forward);
   auto step = func::FuncOp::create(builder, loc, nameOf(kind),
                                    builder.getFunctionType(inputs, outputs));
-  for (unsigned i = 0; i < block.getNumArguments(); ++i)
-    step.setArgAttrs(i, forward.getArgAttrDict(i));
-  step.setArgAttr(block.getNumArguments(), "tfm.name",
-                  builder.getStringAttr("position"));
+  auto argumentOf = [&](BlockArgument argument) {
+    unsigned number = argument.getArgNumber();
+    return number < numTokens
+               ? number
+               : static_cast<unsigned>(firstEncoded) + number - numTokens;
+  };
+  for (BlockArgument argument : arguments)
+    step.setArgAttrs(argumentOf(argument),
+                     forward.getArgAttrDict(argument.getArgNumber()));
+  step.setArgAttr(numTokens, "tfm.name", builder.getStringAttr("position"));
   if (prefill)
-    step.setArgAttr(block.getNumArguments() + 1, "tfm.name",
-                    builder.getStringAttr("length"));
+    step.setArgAttr(numTokens + 1, "tfm.name", builder.getStringAttr("length"));
   if (hasRow) {
-    auto row = static_cast<unsigned>(firstCache) - 1;
+    auto row = static_cast<unsigned>(firstEncoded) - 1;
     step.setArgAttr(row, "tfm.name", builder.getStringAttr("row"));
     step.setArgAttr(row, "tfm.row", builder.getUnitAttr());
   }
   step.setResultAttr(0, "tfm.name", builder.getStringAttr("logits"));
   for (size_t i = 0; i < numCaches; ++i) {
-    auto region = ArenaRegion::ofCache(static_cast<int64_t>(i % caches.size()));
+    auto region = ArenaRegion::ofCache(
+        static_cast<int64_t>(encoded.size() + i % caches.size()));
     auto argument = static_cast<unsigned>(firstCache + i);
     auto result = static_cast<unsigned>(1 + i);
     region.setArgument(step, argument);
@@ -622,11 +636,13 @@ func::FuncOp StepBuilder::build() {
   Block *body = step.addEntryBlock();
   builder.setInsertionPointToStart(body);
   BlockState state(segments);
-  for (BlockArgument arg : block.getArguments())
-    state.values.map(arg,
-                     b.reshape(body->getArgument(arg.getArgNumber()),
-                               RankedTensorType::get({batch, count}, integer)));
-  state.start = body->getArgument(block.getNumArguments());
+  for (BlockArgument argument : arguments) {
+    Value own = body->getArgument(argumentOf(argument));
+    if (argument.getArgNumber() < numTokens)
+      own = b.reshape(own, RankedTensorType::get({batch, count}, integer));
+    state.values.map(argument, own);
+  }
+  state.start = body->getArgument(numTokens);
   state.ids = positionsFrom(state.start, count / segments);
   for (size_t i = 0; i < numCaches; ++i)
     state.caches[i / caches.size()].push_back(
@@ -634,7 +650,7 @@ func::FuncOp StepBuilder::build() {
   if (prefill) {
     findSuffix();
     // Of a row without new tokens any value will do.
-    Value length = body->getArgument(block.getNumArguments() + 1);
+    Value length = body->getArgument(numTokens + 1);
     auto number = [&](int32_t value) -> Value {
       return ConstantOp::create(builder, loc,
                                 DenseElementsAttr::get(perSequence, value));
@@ -682,16 +698,27 @@ struct DeriveDecodePass : tfm::impl::DeriveDecodePassBase<DeriveDecodePass> {
       return;
     // All texts are decoded at once, but each has a prompt of its own.
     auto together = findProgram(module, ProgramKind::ForwardBatch);
+    auto giveUp = [&](const Twine &why) {
+      module->setAttr("tfm.whole_sequence",
+                      StringAttr::get(&getContext(), why));
+      if (together)
+        together.erase();
+    };
+    for (func::FuncOp whole : {forward, together})
+      if (whole)
+        if (auto obstacle = SequenceAnalysis(whole).obstacle())
+          return giveUp(obstacle->str());
+    bool hasEncoder = llvm::any_of(forward.getArguments(), isOfEncoder);
+    if (hasEncoder) {
+      if (together)
+        return giveUp("an encoder, beside several texts together "
+                      "(generate.batch)");
+      std::optional<func::FuncOp> rest = splitEncoder(forward);
+      if (!rest)
+        return giveUp("layers within layers that read what an encoder makes");
+      forward = *rest;
+    }
     SequenceAnalysis one(forward), all(together ? together : forward);
-    for (const SequenceAnalysis *analysis : {&one, &all})
-      if (const std::optional<DecodeObstacle> &obstacle =
-              analysis->obstacle()) {
-        module->setAttr("tfm.whole_sequence",
-                        StringAttr::get(&getContext(), obstacle->str()));
-        if (together)
-          together.erase();
-        return;
-      }
     int64_t longest = std::min<int64_t>(chunk, one.length());
     bool verifies = few > 0 && few <= one.length();
     CacheShape shape{std::max<int64_t>(longest, verifies ? few : 1),
@@ -715,6 +742,8 @@ struct DeriveDecodePass : tfm::impl::DeriveDecodePassBase<DeriveDecodePass> {
     build(ProgramKind::Prefill, longest);
     if (together)
       together.erase();
+    if (hasEncoder)
+      forward.erase();
   }
 };
 

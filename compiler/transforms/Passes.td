@@ -207,6 +207,10 @@ def DeriveDecodePass : Pass<"tfm-derive-decode", "::mlir::ModuleOp"> {
     No chunk is longer than T, and one that would not be shorter than another by
     half is left out.
 
+    Where `@forward` has a `source` that an encoder reads, `@encode(source,
+    present) -> (caches...)` computes what depends on it and on no token: before
+    the caches of positions the others take its results, of the same regions.
+
     The logits are those of `@forward` at the same positions. Causal attention
     reads its keys and values from a cache `[layers..., B, kv_heads, T, d]` of
     its own, an argument that is also a result of the region `cache.N`. With a

@@ -9,6 +9,7 @@
 
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
+#include "compiler/transforms/SplitEncoder.h"
 
 using namespace mlir;
 using namespace tfm;
@@ -213,12 +214,14 @@ private:
 SequenceAnalysis::SequenceAnalysis(func::FuncOp forward) {
   TagRules rules(*this);
   Block &block = forward.getBody().front();
-  auto input = block.getNumArguments()
-                   ? dyn_cast<RankedTensorType>(block.getArgument(0).getType())
-                   : RankedTensorType();
+  SmallVector<BlockArgument> arguments = llvm::filter_to_vector(
+      block.getArguments(), [](BlockArgument a) { return !isOfEncoder(a); });
+  auto input = arguments.empty()
+                   ? RankedTensorType()
+                   : dyn_cast<RankedTensorType>(arguments[0].getType());
   bool tokens = input && input.getRank() == 2 &&
                 input.getElementType().isInteger(32) &&
-                llvm::all_equal(block.getArgumentTypes());
+                llvm::all_equal(TypeRange(ValueRange(arguments)));
   if (!tokens) {
     rules.fail(forward, "an input other than tokens [B, T]");
     return;
@@ -233,7 +236,7 @@ SequenceAnalysis::SequenceAnalysis(func::FuncOp forward) {
   if (sizes[0] > 1)
     tag.batch.axis = 0;
   tag.time.axis = 1;
-  for (BlockArgument arg : block.getArguments())
+  for (BlockArgument arg : arguments)
     tags[arg] = tag;
   if (!rules.visitBlock(block))
     return;

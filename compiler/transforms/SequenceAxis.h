@@ -42,14 +42,15 @@ struct DecodeObstacle {
 
 /// Follows the positions of the tokens `[B, T]` through a `@forward`: every
 /// value either depends on them position by position, and then the analysis
-/// says where the positions are, or it depends on no input at all. An op that
+/// says where the positions are, or it depends on no
+/// token at all. An op that
 /// mixes positions is an obstacle, but for those that look back and of which
 /// generation knows what to keep.
 class SequenceAnalysis {
 public:
   explicit SequenceAnalysis(mlir::func::FuncOp forward);
 
-  /// Null for values that depend on no input.
+  /// Null for values that depend on no token.
   const SequenceTag *find(mlir::Value value) const {
     auto it = tags.find(value);
     return it == tags.end() ? nullptr : &it->second;

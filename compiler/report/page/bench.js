@@ -26,7 +26,7 @@ function kernelsOf(calls) {
 }
 
 // As a run goes through them.
-const names = ["train", "update", "evaluate", "forward", "prefill", "decode"].filter(name => name in data.functions);
+const names = ["train", "update", "evaluate", "forward", "encode", "prefill", "decode"].filter(name => name in data.functions);
 const trains = names.includes("train");
 const views = [];
 if (trains && names.includes("update"))

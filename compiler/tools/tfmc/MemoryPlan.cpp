@@ -114,7 +114,8 @@ static MemoryPhase phaseOf(sched::ProgramOp program,
   phase.usesGradients =
       kind == ProgramKind::Train || kind == ProgramKind::Update;
   phase.usesOptimizer = kind == ProgramKind::Update;
-  phase.usesCache = kind && llvm::is_contained(cachedPrograms(), *kind);
+  phase.usesCache = kind && (kind == ProgramKind::Encode ||
+                             llvm::is_contained(cachedPrograms(), *kind));
   int64_t start =
       total(module, "sched.arena") - total(module, "sched.activations");
   forEachActivation(

@@ -85,7 +85,7 @@ struct Program {
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
-/// Runs @prefill and @decode on tensors.
+/// Runs @encode, @prefill and @decode on tensors.
 class Steps {
 public:
   virtual ~Steps() = default;
@@ -105,10 +105,16 @@ public:
   }
 
   Tensor run(llvm::StringRef name, std::vector<Tensor> inputs) override {
-    llvm::append_range(inputs, caches);
+    if (name != "encode")
+      llvm::append_range(inputs, caches);
     std::vector<Tensor> results =
         oracle::evaluateOrFail(program.function(name), inputs, environment);
-    caches.assign(results.begin() + 1, results.end());
+    // What an encoder leaves stands before the caches.
+    if (name == "encode")
+      return std::copy(results.begin(), results.end(), caches.begin()),
+             Tensor();
+    std::copy(results.begin() + 1, results.end(),
+              caches.end() - static_cast<ptrdiff_t>(results.size()) + 1);
     return results.front();
   }
 
@@ -122,7 +128,8 @@ class CompiledSteps : public Steps {
 public:
   explicit CompiledSteps(CompiledModel &model) : model(model) {}
   Tensor run(llvm::StringRef name, std::vector<Tensor> inputs) override {
-    return model.run(name, inputs, 2).front();
+    std::vector<Tensor> results = model.run(name, inputs, 2);
+    return results.empty() ? Tensor() : results.front();
   }
 
 private:
@@ -229,9 +236,10 @@ std::vector<int64_t> cacheRows(Program &program) {
   return rows;
 }
 
-TEST_P(Decode, GivesTheLogitsOfForward) {
+/// By the oracle, and by compiled code.
+void expectLogitsOfForward(const Source &source) {
   for (int64_t batch : {int64_t(1), kBatch}) {
-    Program program(GetParam(), batch);
+    Program program(source, batch);
     ASSERT_TRUE(program.module);
     auto obstacle =
         program.module->getOperation()->getAttrOfType<mlir::StringAttr>(
@@ -249,33 +257,50 @@ TEST_P(Decode, GivesTheLogitsOfForward) {
       environment.parameters[param.getSymName()] = value;
     }
     mlir::func::FuncOp forward = program.function("forward");
-    Tensor tokens(tensorType(forward.getArgument(0)).getShape());
-    for (double &token : tokens.data)
-      token = static_cast<double>(random() % 11);
+    std::vector<Tensor> inputs, sources;
+    Tensor tokens;
+    for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
+      mlir::RankedTensorType type = tensorType(forward.getArgument(i));
+      bool isMask = type.getElementType().isInteger(1);
+      Tensor &input = inputs.emplace_back(type.getShape());
+      for (auto [j, value] : llvm::enumerate(input.data))
+        value = isMask ? double(j % type.getDimSize(1) == 0 || random() % 2)
+                       : static_cast<double>(random() % 11);
+      if (forward.getArgAttrOfType<mlir::StringAttr>(i, "tfm.name") == "tokens")
+        tokens = input;
+      else
+        sources.push_back(input);
+    }
     int64_t context = tokens.shape[1];
     Tensor expected =
-        oracle::evaluateOrFail(forward, {tokens}, environment).front();
+        oracle::evaluateOrFail(forward, inputs, environment).front();
 
     const std::vector<std::vector<int64_t>> prompts = {
         {1, 5, context}, {context - 1, 2, 3}, {kChunk, kChunk + 1, 2 * kChunk}};
     OracleSteps oracleSteps(program, environment);
+    if (!sources.empty())
+      oracleSteps.run("encode", sources);
     for (const std::vector<int64_t> &prompt : prompts)
       expectSameLogits(oracleSteps, tokens, expected, prompt, 1e-10);
-    ASSERT_FALSE(HasFatalFailure());
+    ASSERT_FALSE(testing::Test::HasFatalFailure());
 
     ASSERT_TRUE(succeeded(prepare(*program.module, testedTarget())));
     CompiledModel compiled(*program.module);
     for (auto &entry : environment.parameters)
       compiled.setParameter(entry.getKey(), entry.getValue());
     CompiledSteps compiledSteps(compiled);
+    if (!sources.empty())
+      compiledSteps.run("encode", sources);
     for (const std::vector<int64_t> &prompt : prompts)
       expectSameLogits(compiledSteps, tokens, expected, prompt, 2e-5);
     // One after another in the same cache, `forward` in between.
-    compiled.run("forward", {tokens});
+    compiled.run("forward", inputs);
     expectSameLogits(compiledSteps, tokens, expected, prompts.front(), 2e-5);
-    ASSERT_FALSE(HasFatalFailure());
+    ASSERT_FALSE(testing::Test::HasFatalFailure());
   }
 }
+
+TEST_P(Decode, GivesTheLogitsOfForward) { expectLogitsOfForward(GetParam()); }
 
 // Far beyond a full context, where every token moves the positions of all.
 TEST_P(DecodeOnCpus, SlidesAsWholeSequencesDo) {
@@ -861,6 +886,71 @@ std::string nameOf(const testing::TestParamInfo<Source> &info) {
 INSTANTIATE_TEST_SUITE_P(Models, Decode, testing::ValuesIn(kModels), nameOf);
 INSTANTIATE_TEST_SUITE_P(Models, DecodeOnCpus, testing::ValuesIn(kModels),
                          nameOf);
+
+// An encoder reads a prompt once: a layer's keys and values of it, too.
+const Source kEncoders[] = {
+    {"LikeT5", R"tfm(
+model Two(vocab = 11, context = 10, width = 8, heads = 2, layers = 2) {
+  embed   = Embedding(vocab, width)
+  near    = RelativeBias(heads, context, 6, 8, true)
+  encoder = repeat(layers) Reader(width, heads)
+  decoder = [Writer(width, heads), repeat(layers) Writer(width, heads)]
+  forward(source: int[B, S], present: bool[B, S], tokens: int[B, T]) -> [B, T, vocab] {
+    mask = rearrange(present, "B S -> B 1 1 S")
+    memory = encoder(embed(source), mask)
+    return normalize(decoder(embed(tokens), memory, mask, near())) @ embed.weight.T
+  }
+}
+module Reader(width, heads) {
+  look = SelfAttention(width, heads, causal = false)
+  forward(x: [B, S, width], mask: bool[B, 1, 1, S]) -> [B, S, width] {
+    return normalize(x + look(x, mask))
+  }
+}
+module Writer(width, heads) {
+  qkv   = Linear(width, 3 * width)
+  cross = CrossAttention(width, heads)
+  mlp   = MLP(width, 2 * width)
+  forward(x: [B, T, width], memory: [B, S, width], mask: bool[B, 1, 1, S],
+          near: [heads, N]) -> [B, T, width] {
+    q, k, v = split(rearrange(qkv(x), "B T (heads d) -> B heads T d", heads = heads), 3)
+    y = attention(q, k, v, causal = true, distance_bias = near)
+    x = x + rearrange(y, "B heads T d -> B T (heads d)")
+    x = x + cross(normalize(x), memory, mask)
+    return x + mlp(normalize(x))
+  }
+}
+)tfm"},
+    // Of a prompt as long as texts, with a mask of the model's own, and numbers
+    // that every layer and the head read.
+    {"OneNumberOfAPrompt", R"tfm(
+model Mean(vocab = 11, context = 9, width = 8, heads = 2) {
+  embed = Embedding(vocab, width)
+  layer = repeat(3) as i Turn(width, heads, i)
+  head  = Linear(width, vocab)
+  forward(tokens: int[B, T], source: int[B, S]) -> [B, T, vocab] {
+    there = cast(source != 3, float)
+    read = embed(source) * rearrange(there, "B S -> B S 1")
+    about = mean(read, axis = 1)
+    return head(layer(embed(tokens), about, rearrange(source == 2, "B S -> B S 1")) + 0.5 * about)
+  }
+}
+module Turn(width, heads, i) {
+  look = SelfAttention(width, heads)
+  mix  = Linear(width, width)
+  forward(x: [B, T, width], about: [B, 1, width], twos: bool[B, S, 1]) -> [B, T, width] {
+    seen = where(max(cast(twos, float), axis = 1) > 0.0, tanh(mix(about)), about)
+    return normalize(x + look(x) + float(i) * seen)
+  }
+}
+)tfm"}};
+
+TEST(Decode, ReadsAPromptWithItsEncoder) {
+  for (const Source &source : kEncoders) {
+    SCOPED_TRACE(source.name);
+    expectLogitsOfForward(source);
+  }
+}
 
 // Keys and values that are the same floats become the same integers.
 TEST_F(OnCpus, VerifiesTokensOfACacheOfIntegers) {
