@@ -133,6 +133,13 @@ void Model::requireFilled(const tfm_function &function,
   for (int32_t i = 0; i < function.input_count; ++i) {
     const tfm_buffer &input = function.inputs[i];
     std::string_view name = input.name;
+    const tfm_buffer *source = findInput(function, "source");
+    if (name == "source" && input.dtype == TFM_I32 && input.rank == 2)
+      continue;
+    if (name == "present" && source && input.dtype == TFM_U8 &&
+        std::ranges::equal(std::span(input.shape, input.rank),
+                           std::span(source->shape, source->rank)))
+      continue;
     if (std::find(filled.begin(), filled.end(), name) == filled.end())
       throw InputError(fmt::format(
           "the model takes `{}`, which neither texts nor data fill yet: until "

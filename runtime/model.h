@@ -73,8 +73,9 @@ public:
                                      std::string_view name);
   static const tfm_buffer *findOutput(const tfm_function &function,
                                       std::string_view name);
-  /// Throws InputError if `function` takes an input that is none of `filled`:
-  /// it would compute with whatever its bytes hold.
+  /// Throws InputError if `function` takes an input that is none of `filled`,
+  /// and not what an encoder reads (`SourceInput`): it would compute with
+  /// whatever its bytes hold.
   static void requireFilled(const tfm_function &function,
                             std::initializer_list<std::string_view> filled);
   /// The same, but a missing one is a bug of the compiler: throws logic_error.

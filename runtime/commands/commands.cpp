@@ -250,6 +250,11 @@ const tfm_function *findFunction(const tfm_model &model,
   return nullptr;
 }
 
+int64_t sourceLength(const tfm_model &model, std::string_view name) {
+  const tfm_function *function = findFunction(model, name);
+  return function ? SourceInput(*function).length() : 0;
+}
+
 /// Chooses the run directory; throws InputError where it, or another file that
 /// is to be written, holds what must not be lost.
 static void requireRunFolder(const tfm_model &descriptor,
@@ -368,10 +373,12 @@ void train(const tfm_model &descriptor, TrainCommand command,
   std::unique_ptr<Dataset> data =
       openData(command, recipe,
                {spec, *tokenizer, recipe.train.sequence,
-                ignoredTarget(recipe.train, *tokenizer), [&] {
+                ignoredTarget(recipe.train, *tokenizer),
+                [&] {
                   return findChat(command.tokenizer, begun, recipe,
                                   command.chatVariables);
-                }});
+                },
+                sourceLength(descriptor, TFM_TRAIN)});
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);
@@ -455,15 +462,20 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
     spec.validationFiles.clear();
   }
   std::optional<int32_t> ignored = ignoredTarget(recipe.train, *tokenizer);
-  std::unique_ptr<Dataset> data = openData(
-      command, recipe, {spec, *tokenizer, recipe.train.sequence, ignored, [&] {
-                          return findChat(command.tokenizer, command.weights,
-                                          recipe, command.chatVariables);
-                        }});
+  std::unique_ptr<Dataset> data =
+      openData(command, recipe,
+               {spec, *tokenizer, recipe.train.sequence, ignored,
+                [&] {
+                  return findChat(command.tokenizer, command.weights, recipe,
+                                  command.chatVariables);
+                },
+                sourceLength(descriptor, TFM_EVALUATE)});
   if (command.processes)
-    command.processes->requireSame("other data",
-                                   data->checksum(recipe.train.sequence),
-                                   "give all of them the same files");
+    command.processes->requireSame(
+        "other data",
+        data->checksum(recipe.train.sequence,
+                       sourceLength(descriptor, TFM_EVALUATE)),
+        "give all of them the same files");
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);

@@ -76,6 +76,8 @@ std::string jsonText(const nlohmann::ordered_json &value, int indent = -1);
 
 /// Null where the model has none of that name.
 const tfm_function *findFunction(const tfm_model &model, std::string_view name);
+/// How many tokens of a prompt an encoder reads in it; 0 where there is none.
+int64_t sourceLength(const tfm_model &model, std::string_view function);
 
 /// The commands that this model refuses whatever they are given: of one without
 /// a `train` block `train`, of one that gives no logits `generate`, and so on.
@@ -150,7 +152,7 @@ struct BenchCommand : CommonOptions {
 };
 /// The functions that `bench` times, in its order.
 inline constexpr std::array timedFunctions = {
-    TFM_TRAIN,   TFM_UPDATE,        TFM_EVALUATE, TFM_FORWARD,
+    TFM_TRAIN,   TFM_UPDATE,        TFM_EVALUATE, TFM_FORWARD, TFM_ENCODE,
     TFM_PREFILL, TFM_PREFILL_SHORT, TFM_VERIFY,   TFM_DECODE};
 void bench(const tfm_model &model, const BenchCommand &command);
 

@@ -24,12 +24,12 @@ namespace {
 
 /// One row as training sees it.
 struct Row {
-  std::vector<int32_t> tokens, targets;
+  std::vector<int32_t> source, tokens, targets;
   std::optional<Question> question;
 };
 
 std::vector<Row> readRows(const Dataset &data, Part part, int64_t sequence,
-                          int64_t count) {
+                          int64_t source, int64_t count) {
   std::vector<Row> rows;
   for (int64_t i = 0; i < std::min(count, data.windows(part)); ++i) {
     Row row;
@@ -42,6 +42,9 @@ std::vector<Row> readRows(const Dataset &data, Part part, int64_t sequence,
       row.tokens.resize(static_cast<size_t>(valid));
       row.targets.resize(static_cast<size_t>(valid));
     }
+    row.source.resize(static_cast<size_t>(source));
+    if (source > 0)
+      data.readSource(part, data.windowStart(part, i), row.source);
     row.question = data.question(part, i);
     rows.push_back(std::move(row));
   }
@@ -55,6 +58,10 @@ std::string textOf(const Row &row, const Tokenizer &tokenizer) {
   if (row.targets.back() >= 0 && row.targets.back() < tokenizer.size())
     ids.push_back(row.targets.back());
   return tokenizer.text(ids);
+}
+
+const std::vector<int32_t> &promptOf(const Question &question) {
+  return question.source.empty() ? question.prompt : question.source;
 }
 
 } // namespace
@@ -71,15 +78,18 @@ void showData(const tfm_model &descriptor, const DataCommand &command) {
                     {command.tokenizer, /*weights=*/"", /*ids=*/false,
                      /*idsWithout=*/spec.kind == "tokens"});
   int64_t sequence = recipe.train.sequence;
-  std::unique_ptr<Dataset> data =
-      openDataFor(command, recipe,
-                  {spec, *tokenizer, sequence,
-                   ignoredTarget(recipe.train, *tokenizer), [&] {
-                     return findChat(command.tokenizer, /*weights=*/"", recipe,
-                                     command.chatVariables);
-                   }});
+  int64_t source = sourceLength(descriptor, TFM_TRAIN);
+  std::unique_ptr<Dataset> data = openDataFor(
+      command, recipe,
+      {spec, *tokenizer, sequence, ignoredTarget(recipe.train, *tokenizer),
+       [&] {
+         return findChat(command.tokenizer, /*weights=*/"", recipe,
+                         command.chatVariables);
+       },
+       source});
   Part part = command.part == "train" ? Part::Train : Part::Validation;
-  std::vector<Row> rows = readRows(*data, part, sequence, command.count);
+  std::vector<Row> rows =
+      readRows(*data, part, sequence, source, command.count);
 
   if (command.json) {
     ordered_json answer = {{"data", spec.kind},
@@ -95,8 +105,10 @@ void showData(const tfm_model &descriptor, const DataCommand &command) {
                             {"targets", row.targets},
                             {"prompt", nullptr},
                             {"answer", nullptr}};
+      if (source > 0)
+        entry["source"] = row.source;
       if (row.question) {
-        entry["prompt"] = tokenizer->text(row.question->prompt);
+        entry["prompt"] = tokenizer->text(promptOf(*row.question));
         entry["answer"] = tokenizer->text(row.question->answer);
       }
       answer["rows"].push_back(std::move(entry));
@@ -112,12 +124,15 @@ void showData(const tfm_model &descriptor, const DataCommand &command) {
       what, sequence, tokenizer->size(), data->windows(Part::Train),
       data->windows(Part::Validation)));
   for (const Row &row : rows) {
-    printText(fmt::format(
-        "\n{}\n  tokens   {}\n  targets  {}\n", quoted(textOf(row, *tokenizer)),
-        fmt::join(row.tokens, " "), fmt::join(row.targets, " ")));
+    printText(fmt::format("\n{}\n", quoted(textOf(row, *tokenizer))));
+    if (source > 0)
+      printText(fmt::format("  source   {}\n", fmt::join(row.source, " ")));
+    printText(fmt::format("  tokens   {}\n  targets  {}\n",
+                          fmt::join(row.tokens, " "),
+                          fmt::join(row.targets, " ")));
     if (row.question)
       printText(fmt::format("  prompt   {}\n  answer   {}\n",
-                            quoted(tokenizer->text(row.question->prompt)),
+                            quoted(tokenizer->text(promptOf(*row.question))),
                             quoted(tokenizer->text(row.question->answer))));
   }
 }

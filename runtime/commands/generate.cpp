@@ -22,6 +22,7 @@
 #include "runtime/files/weights.h"
 #include "runtime/memory_needed.h"
 #include "runtime/progress.h"
+#include "runtime/source_input.h"
 #include "runtime/tokenizer/find_tokenizer.h"
 #include "runtime/tokenizer/gguf_tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
@@ -35,6 +36,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -127,6 +129,16 @@ void noteWithoutEffect(const GenerateCommand &command,
             : " (--temperature 1 draws at random)"));
 }
 
+/// The tokens that end texts, those of the recipe first.
+std::vector<int32_t> endTokensFor(const GenerateCommand &command,
+                                  const Recipe &recipe,
+                                  const Tokenizer &tokenizer) {
+  std::vector<int32_t> ids = defaultOptions(recipe, tokenizer).endTokens;
+  for (int32_t id : endTokensOf(command.weights, tokenizer.size()))
+    ids.push_back(id);
+  return ids;
+}
+
 GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
                           const Tokenizer &tokenizer) {
   GenerateOptions options = defaultOptions(recipe, tokenizer);
@@ -152,11 +164,9 @@ GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
       noteUnlessSpelled(text, tokenizer);
     noteWithoutEffect(command, sampler);
   }
-  if (command.ignoreEos)
-    options.endTokens.clear();
-  else
-    for (int32_t id : endTokensOf(command.weights, tokenizer.size()))
-      options.endTokens.push_back(id);
+  options.endTokens.clear();
+  if (!command.ignoreEos)
+    options.endTokens = endTokensFor(command, recipe, tokenizer);
   options.logprobs = command.logprobs.value_or(-1);
   options.lookahead = command.lookahead;
   if (!command.overflow.empty())
@@ -211,12 +221,23 @@ std::vector<Prompt> promptsFor(const GenerateCommand &command) {
   return prompts;
 }
 
+std::string tooLongSource(size_t tokens, int64_t length) {
+  return fmt::format("the prompt has {} tokens, and the encoder reads {} at "
+                     "most: shorten it, or build the model for longer ones",
+                     tokens, length);
+}
+
 /// A prompt need not fit into the context; who writes it should know.
 void checkLength(std::span<const int32_t> prompt, const std::string &origin,
                  const LogitsSource &logits, const GenerateOptions &options,
                  bool speaks = true) {
   auto count = static_cast<int64_t>(prompt.size());
   std::string where = origin.empty() ? "" : origin + ": ";
+  if (int64_t length = logits.sourceLength(); length > 0) {
+    if (count > length)
+      throw InputError(where + tooLongSource(prompt.size(), length));
+    return;
+  }
   if (options.stopWhenFull && count >= logits.context())
     throw InputError(fmt::format(
         "{}the prompt has {} tokens and fills the context of {}: shorten it, "
@@ -341,17 +362,22 @@ private:
   std::optional<TextProgress> progress;
 };
 
+/// Makes tokens of a prompt; the text is how messages begin.
+using PromptReader =
+    std::function<std::vector<int32_t>(std::string_view, const std::string &)>;
+
 /// Prompts from standard input, one a line; an empty line goes on with the text
 /// before it. Ctrl-C ends a text; Ctrl-D, or Ctrl-C between texts, the session.
 /// With a chat template the lines are messages, and the texts their answers.
 void converse(LogitsSource &logits, const Tokenizer &tokenizer,
-              std::span<const int32_t> begin, GenerateOptions options,
+              const PromptReader &read, GenerateOptions options,
               const ChatTemplate *chat) {
   struct sigaction action = {};
   action.sa_handler = onStopText; // no SA_RESTART: reading a line ends too
   sigaction(SIGINT, &action, nullptr);
   options.interrupt = &stopText;
   bool isTerminal = isatty(STDIN_FILENO) == 1;
+  const bool answers = logits.sourceLength() > 0; // and goes on with none
   if (isTerminal)
     say(chat ? "A message a line (\\n for a new line in it); Ctrl-C ends an "
                "answer, Ctrl-D the session\n"
@@ -382,22 +408,24 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
       if (chat) {
         messages.push_back({{"role", "user"},
                             {"content", replaceInvalidUtf8(unescape(typed))}});
-        std::vector<int32_t> next = promptTokens(
-            tokenizer, chat->render({messages, nullptr}, std::time(nullptr)),
-            /*begin=*/{});
+        std::vector<int32_t> next =
+            read(chat->render({messages, nullptr}, std::time(nullptr)),
+                 "the prompt");
         checkLength(next, origin, logits, options);
         sequence = std::move(next);
       } else if (!typed.empty() || sequence.empty()) {
         std::string prompt = unescape(typed);
-        std::vector<int32_t> next = promptTokens(
-            tokenizer, prompt, begin, isTerminal ? "the prompt" : origin);
+        std::vector<int32_t> next =
+            read(prompt, isTerminal ? "the prompt" : origin);
         checkLength(next, origin, logits, options);
         sequence = std::move(next);
-        printText(replaceInvalidUtf8(prompt));
+        if (!answers)
+          printText(replaceInvalidUtf8(prompt));
       }
       Generated text =
           generate(logits, tokenizer, sequence, options, printText);
-      sequence.insert(sequence.end(), text.ids.begin(), text.ids.end());
+      if (!answers)
+        sequence.insert(sequence.end(), text.ids.begin(), text.ids.end());
       if (chat)
         messages.push_back({{"role", "assistant"}, {"content", text.text}});
       printText("\n");
@@ -486,9 +514,21 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
       if (std::optional<int32_t> end = tokenizer->find(chat->endToken()))
         options.endTokens.push_back(*end);
   }
+  const bool answers = sourceLength(descriptor, TFM_FORWARD) > 0;
+  std::optional<int32_t> beginAnswers;
+  std::vector<int32_t> endSources;
+  if (answers) {
+    beginAnswers = beginOfAnswer(recipe, *tokenizer, command.weights);
+    endSources = endTokensFor(command, recipe, *tokenizer);
+  }
   std::vector<int32_t> begin;
   if (!chat) // whose template writes what begins a text
     begin = beginOf(recipe, *tokenizer);
+  const PromptReader read = [&](std::string_view text,
+                                const std::string &origin) {
+    return answers ? sourceTokens(*tokenizer, text, endSources, origin)
+                   : promptTokens(*tokenizer, text, begin, origin);
+  };
   std::vector<Prompt> prompts;
   if (!command.interactive)
     prompts = promptsFor(command);
@@ -502,8 +542,8 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
         prompt.origin.empty() ? nameOfPrompt(command) : prompt.origin;
     if (chat)
       prompt.text = chat->render(conversationOf(prompt.text, origin), now);
-    tokens[i] = promptTokens(*tokenizer, prompt.text, begin, origin);
-    if (chat && !command.json) // the answer alone is shown
+    tokens[i] = read(prompt.text, origin);
+    if ((chat || answers) && !command.json) // the answer alone is shown
       prompt.text.clear();
   });
   if (processes)
@@ -517,15 +557,15 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   Model model(descriptor, *device);
   loadWeights(command, model);
   std::unique_ptr<LogitsSource> logits =
-      openLogits(model, recipe.generate.context);
+      openLogits(model, recipe.generate.context, beginAnswers);
   noteLookahead(model, options, speaks);
   if (command.interactive) {
-    converse(*logits, *tokenizer, begin, options, chat ? &*chat : nullptr);
+    converse(*logits, *tokenizer, read, options, chat ? &*chat : nullptr);
     return;
   }
   forEach(prompts, bad, speaks, [&](size_t i) {
     checkLength(tokens[i], prompts[i].origin, *logits, options, speaks);
-    requireOwnLogits(model, tokens[i]);
+    requireOwnLogits(model, logits->beginning(tokens[i]));
   });
   for (size_t i = 0; i < prompts.size(); ++i)
     if (bad[i])
@@ -613,9 +653,16 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
                      /*idsWithout=*/true});
   requireNoRunFile(out);
   requireNotRead(out, command, descriptor);
-  std::vector<int32_t> tokens =
-      promptTokens(*tokenizer, promptOf(command), beginOf(recipe, *tokenizer),
-                   nameOfPrompt(command));
+  std::string prompt = promptOf(command), origin = nameOfPrompt(command);
+  std::vector<int32_t> begin = beginOf(recipe, *tokenizer), asked;
+  if (sourceLength(descriptor, TFM_FORWARD) > 0) { // as in `pairs`
+    size_t tab = std::min(prompt.find('\t'), prompt.size());
+    asked = sourceTokens(*tokenizer, prompt.substr(0, tab),
+                         endTokensFor(command, recipe, *tokenizer), origin);
+    begin = {beginOfAnswer(recipe, *tokenizer, command.weights)};
+    prompt.erase(0, tab + 1);
+  }
+  std::vector<int32_t> tokens = promptTokens(*tokenizer, prompt, begin, origin);
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);
@@ -640,6 +687,13 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
     PendingWrite<int32_t> row = model.write<int32_t>(input);
     std::ranges::fill(row.values(), 0);
     std::ranges::copy(tokens, row.values().begin());
+  }
+  if (SourceInput source(forward); source.isTaken()) {
+    if (static_cast<int64_t>(asked.size()) > source.length())
+      throw InputError(tooLongSource(asked.size(), source.length()));
+    Sources sources(1, source.length());
+    sources.set(0, asked, 0);
+    source.write(model, sources);
   }
   model.run(forward);
   AtomicFile file(out);

@@ -25,14 +25,17 @@ namespace tfm {
 enum class Part { Train, Validation };
 
 /// A prompt and the tokens that must follow it, up to and with the end token.
+/// Where an encoder reads the prompt, as `source`, what must follow the token
+/// that begins answers.
 struct Question {
+  std::vector<int32_t> source;
   std::vector<int32_t> prompt;
   std::vector<int32_t> answer;
 };
 
 /// Windows of `sequence` tokens with the tokens that follow each as targets.
 /// What a training step calls allocates nothing: `starts`, `windows`,
-/// `windowStart` and `read`.
+/// `windowStart`, `read` and `readSource`.
 class Dataset {
 public:
   virtual ~Dataset() = default;
@@ -46,6 +49,10 @@ public:
   /// after them stand the filler (tokens) and the ignored target.
   virtual int64_t read(Part part, int64_t start, std::span<int32_t> tokens,
                        std::span<int32_t> targets) const = 0;
+  /// Fills what an encoder reads beside a row that was read; returns how many
+  /// leading tokens are data.
+  virtual int64_t readSource(Part part, int64_t start,
+                             std::span<int32_t> source) const;
   /// Whether rows are drawn anywhere (a text) or are examples of their own.
   virtual bool isStream() const = 0;
   /// Prompt and answer of a window, where it has them.
@@ -54,9 +61,9 @@ public:
   }
   /// Those of all windows that have them.
   std::vector<Question> questions(Part part) const;
-  /// Of all that windows of so many tokens may show: whether others have the
-  /// same data.
-  std::string checksum(int64_t sequence) const;
+  /// Of all that windows of so many tokens, and sources of so many, may show:
+  /// whether others have the same data.
+  std::string checksum(int64_t sequence, int64_t source = 0) const;
   /// What whoever uses the data should know: that some of it is left out.
   virtual std::vector<std::string> notes() const { return {}; }
 };
@@ -70,6 +77,9 @@ struct DataRequest {
   std::optional<int32_t> ignore;
   /// For data with messages.
   FindChat chat = {};
+  /// How many tokens of the prompt an encoder reads, and the model goes on from
+  /// the data's `begin`; 0 for a model that reads the prompt itself.
+  int64_t source = 0;
 };
 
 /// Reads everything into memory, but token ids in files, which are read when

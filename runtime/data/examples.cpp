@@ -21,7 +21,10 @@ class Examples : public Dataset {
 public:
   explicit Examples(const DataRequest &request)
       : spec(withDefaults(request.spec)), tokenizer(request.tokenizer),
-        sequence(request.sequence), ignore(request.ignore) {
+        sequence(request.sequence), source(request.source),
+        ignore(request.ignore) {
+    if (source > 0) // what the model itself reads is all answer
+      spec.answersOnly = false;
     examples = readExamples(spec, request.chat);
     if (spec.validationFiles.empty()) {
       if (spec.splitSeed)
@@ -54,6 +57,8 @@ public:
     begin = named(spec.begin, "begin");
     pad = named(spec.pad, "pad");
     named(spec.end, "end");
+    if (source > 0)
+      encodeSources();
     encodeAll();
   }
 
@@ -84,6 +89,14 @@ public:
                           : sequence;
   }
 
+  int64_t readSource(Part part, int64_t start,
+                     std::span<int32_t> to) const override {
+    std::span<const int32_t> from = sourceOf(indexOf(part, start));
+    std::ranges::fill(std::ranges::copy(from, to.begin()).out, to.end(),
+                      pad.value_or(0));
+    return static_cast<int64_t>(from.size());
+  }
+
   bool isStream() const override { return false; }
 
   std::vector<std::string> notes() const override {
@@ -94,6 +107,12 @@ public:
           "tokens, up to {}; the rest of each is left out: build with a larger "
           "-D train.sequence to use it",
           cut, examples.size(), origin(), sequence + 1, longest));
+    if (cutSources > 0)
+      notes.push_back(fmt::format(
+          "{} of the {} prompts of {} have more than the {} tokens of "
+          "`source`, up to {}; the rest of each is left out: build with a "
+          "larger -D train.S to use it",
+          cutSources, examples.size(), origin(), source, longestSource));
     if (unanswered > 0)
       notes.push_back(fmt::format(
           "{} of the {} examples of {} have no answer within their window, the "
@@ -104,12 +123,19 @@ public:
   }
 
   std::optional<Question> question(Part part, int64_t window) const override {
-    const Example &example = examples[indexOf(part, window)];
+    size_t index = indexOf(part, window);
+    const Example &example = examples[index];
     if (example.prompt == std::string::npos)
       return std::nullopt;
     std::string_view text = example.text;
     Question question;
-    encode(example, text.substr(0, example.prompt), question.prompt);
+    if (source > 0) {
+      std::span<const int32_t> read = sourceOf(index);
+      question.source.assign(read.begin(), read.end());
+      question.prompt = {*begin};
+    } else {
+      encode(example, text.substr(0, example.prompt), question.prompt);
+    }
     tokenizer.encode(text.substr(example.prompt), question.answer);
     // Nothing to go on from, or nothing to say.
     if (question.prompt.empty() || question.answer.empty())
@@ -142,13 +168,55 @@ private:
       to.insert(to.begin() + static_cast<ptrdiff_t>(at), *begin);
   }
 
+  /// What an encoder reads of an example.
+  std::span<const int32_t> sourceOf(size_t index) const {
+    return std::span(sources).subspan(
+        sourceBegins[index], sourceBegins[index + 1] - sourceBegins[index]);
+  }
+
+  /// The prompts, each with the end token behind it, as where answers have it.
+  void encodeSources() {
+    if (!begin)
+      throw InputError("the model reads prompts with its encoder, and answers "
+                       "need a token to begin with: name one in `data` and "
+                       "build it again, e.g. `begin = \"<s>\"`");
+    sourceBegins.push_back(0);
+    for (Example &example : examples) {
+      if (example.prompt == std::string::npos)
+        throw InputError(fmt::format(
+            "{}: the model reads prompts with its encoder, and this example "
+            "has no answer behind one{}",
+            example.place(spec),
+            spec.answerAfter.empty()
+                ? ""
+                : " (data.answer_after is \"" + spec.answerAfter + "\")"));
+      encodeData(tokenizer, example.text.substr(0, example.prompt) + spec.end,
+                 sources, [&] { return example.place(spec); });
+      size_t length = sources.size() - sourceBegins.back();
+      if (length == 0)
+        throw InputError(example.place(spec) +
+                         ": the prompt is empty: the encoder has nothing to "
+                         "read");
+      auto limit = static_cast<size_t>(source);
+      if (length > limit) {
+        sources.resize(sourceBegins.back() + limit);
+        ++cutSources;
+        longestSource = std::max(longestSource, length);
+      }
+      sourceBegins.push_back(sources.size());
+    }
+  }
+
   void encodeAll() {
     begins.push_back(0);
     size_t limit = static_cast<size_t>(sequence) + 1;
     size_t shortest = SIZE_MAX;
     bool areEqual = true;
     for (const Example &example : examples) {
-      encode(example, example.text, ids);
+      encode(example,
+             std::string_view(example.text)
+                 .substr(source > 0 ? example.prompt : 0),
+             ids);
       size_t length = ids.size() - begins.back();
       if (length > limit && (spec.kind == "sums" || spec.kind == "products"))
         throw InputError("the data " + spec.kind + " has expressions of " +
@@ -238,6 +306,8 @@ private:
   DataSpec spec;
   const Tokenizer &tokenizer;
   int64_t sequence;
+  /// Tokens that an encoder reads; 0 without one.
+  int64_t source;
   std::optional<int32_t> ignore;
   std::optional<int32_t> begin, pad;
   std::vector<Example> examples;
@@ -245,6 +315,9 @@ private:
   /// All examples one after the other; example i is [begins[i], begins[i + 1]).
   std::vector<int32_t> ids;
   std::vector<size_t> begins;
+  /// The same of what an encoder reads.
+  std::vector<int32_t> sources;
+  std::vector<size_t> sourceBegins;
   /// With `answersOnly`: the tokens of answers, counted within their example;
   /// those of example i are [answersFrom[i], answersFrom[i + 1]) of them.
   struct TokenRange {
@@ -255,6 +328,8 @@ private:
   /// Examples that are longer than a window, and the tokens of the longest.
   size_t cut = 0;
   size_t longest = 0;
+  size_t cutSources = 0;
+  size_t longestSource = 0;
   /// Those without a target, and the first of them.
   size_t unanswered = 0;
   size_t firstUnanswered = 0;

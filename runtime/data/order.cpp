@@ -75,12 +75,17 @@ int64_t DataOrder::start(int64_t step, int64_t micro, int64_t row) {
 }
 
 int64_t DataOrder::fill(int64_t step, int64_t micro, std::span<int32_t> tokens,
-                        std::span<int32_t> targets) {
-  for (int64_t row = 0; row < batch; ++row) {
-    auto at = static_cast<size_t>(row * sequence);
+                        std::span<int32_t> targets, Sources *sources,
+                        int64_t row) {
+  for (int64_t i = 0; i < batch; ++i) {
+    auto at = static_cast<size_t>(i * sequence);
     auto length = static_cast<size_t>(sequence);
-    data.read(Part::Train, start(step, micro, row), tokens.subspan(at, length),
+    int64_t from = start(step, micro, i);
+    data.read(Part::Train, from, tokens.subspan(at, length),
               targets.subspan(at, length));
+    if (sources)
+      sources->counts[static_cast<size_t>(row + i)] =
+          data.readSource(Part::Train, from, sources->row(row + i));
   }
   if (!ignored)
     return batch * sequence;

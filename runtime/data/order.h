@@ -9,6 +9,7 @@
 #define TFM_RUNTIME_DATA_ORDER_H
 
 #include "runtime/data/dataset.h"
+#include "runtime/data/sources.h"
 
 namespace tfm {
 
@@ -20,10 +21,12 @@ class DataOrder {
 public:
   DataOrder(const Dataset &data, const TrainSpec &train, uint64_t seed);
 
-  /// Fills one micro-batch, [batch, sequence] row by row, and returns how many
-  /// of its targets are not ignored. Allocates nothing.
+  /// Fills one micro-batch, [batch, sequence] row by row, and for an encoder as
+  /// many rows of `sources` from `row` on. Returns how many of its targets are
+  /// not ignored. Allocates nothing.
   int64_t fill(int64_t step, int64_t micro, std::span<int32_t> tokens,
-               std::span<int32_t> targets);
+               std::span<int32_t> targets, Sources *sources = nullptr,
+               int64_t row = 0);
 
   /// Updates that show every window `epochs` times; the last one may go on into
   /// another epoch.

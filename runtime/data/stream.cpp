@@ -17,6 +17,7 @@
 #include <cmath>
 #include <fmt/ranges.h>
 #include <new>
+#include <stdexcept>
 
 namespace tfm {
 
@@ -265,16 +266,24 @@ std::vector<Question> Dataset::questions(Part part) const {
   return result;
 }
 
-std::string Dataset::checksum(int64_t sequence) const {
+int64_t Dataset::readSource(Part, int64_t, std::span<int32_t>) const {
+  throw std::logic_error("this data has no sources");
+}
+
+std::string Dataset::checksum(int64_t sequence, int64_t source) const {
   Checksum checksum;
-  std::vector<int32_t> row(2 * static_cast<size_t>(sequence));
-  std::span<int32_t> tokens = std::span(row).first(row.size() / 2);
-  std::span<int32_t> targets = std::span(row).last(row.size() / 2);
+  auto length = static_cast<size_t>(sequence);
+  std::vector<int32_t> row(2 * length + static_cast<size_t>(source));
+  std::span<int32_t> tokens = std::span(row).first(length);
+  std::span<int32_t> targets = std::span(row).subspan(length, length);
+  std::span<int32_t> sources = std::span(row).subspan(2 * length);
   for (Part part : {Part::Train, Part::Validation}) {
     int64_t all = starts(part);
     checksum.add(&all, sizeof all);
     auto add = [&](int64_t start) {
       read(part, start, tokens, targets);
+      if (source > 0)
+        readSource(part, start, sources);
       checksum.add(row.data(), row.size() * sizeof(int32_t));
     };
     for (int64_t window = 0; window < windows(part); ++window)
@@ -292,8 +301,8 @@ std::unique_ptr<Dataset> openDataset(const DataRequest &named) {
   for (const std::string &name : spec.validationFiles)
     locateFile(name, spec.directory, "the validation file",
                "-D data.validation_files when you build it");
-  DataRequest request = {spec, named.tokenizer, named.sequence, named.ignore,
-                         named.chat};
+  DataRequest request = {spec,         named.tokenizer, named.sequence,
+                         named.ignore, named.chat,      named.source};
   try {
     return tfm::isStream(spec) ? openStream(request) : openExamples(request);
   } catch (const std::bad_alloc &) {

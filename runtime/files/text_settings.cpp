@@ -40,6 +40,24 @@ const std::string &endKey() {
   return key;
 }
 
+/// What a folder says, and in which file; null where it says nothing.
+std::pair<json, std::string> saidIn(const std::string &folder,
+                                    const std::string &key) {
+  for (const char *name : {generationName, "config.json"}) {
+    std::string path = folder + "/" + name;
+    if (!isFolder(folder) || !fileExists(path))
+      continue;
+    json root = jsonOf(readRegularFile(path, "the configuration"));
+    if (!root.is_object())
+      throw InputError(path + " is not a JSON object, so the tokens that end a "
+                              "text are unknown: copy or download it again, or "
+                              "remove it");
+    if (json said = root.value(key, json()); !said.is_null())
+      return {std::move(said), path};
+  }
+  return {};
+}
+
 } // namespace
 
 std::string folderOfWeights(const std::string &weights) {
@@ -56,30 +74,34 @@ std::vector<int32_t> endTokensOf(const std::string &weights,
     return ids;
   }
   const std::string folder = folderOfWeights(weights);
-  for (const char *name : {generationName, "config.json"}) {
-    std::string path = folder + "/" + name;
-    if (!isFolder(folder) || !fileExists(path))
-      continue;
-    json root = jsonOf(readRegularFile(path, "the configuration"));
-    if (!root.is_object())
-      throw InputError(path + " is not a JSON object, so the tokens that end a "
-                              "text are unknown: copy or download it again, or "
-                              "remove it");
-    json end = root.value(endKey(), json());
-    if (end.is_null())
-      continue;
-    for (const json &id : end.is_array() ? end : json::array({end})) {
-      if (!id.is_number_unsigned())
-        throw InputError(path + ": " + endKey() +
-                         " is neither a token id nor a list of them, but " +
-                         end.dump());
-      if (id.get<uint64_t>() < static_cast<uint64_t>(vocabulary))
-        ids.push_back(id.get<int32_t>());
-    }
-    return ids;
+  auto [end, path] = saidIn(folder, endKey());
+  if (end.is_null()) {
+    const std::string init = olderBeginning(folder);
+    return init.empty() ? ids : endTokensOf(init, vocabulary);
   }
-  const std::string init = olderBeginning(folder);
-  return init.empty() ? ids : endTokensOf(init, vocabulary);
+  for (const json &id : end.is_array() ? end : json::array({end})) {
+    if (!id.is_number_unsigned())
+      throw InputError(path + ": " + endKey() +
+                       " is neither a token id nor a list of them, but " +
+                       end.dump());
+    if (id.get<uint64_t>() < static_cast<uint64_t>(vocabulary))
+      ids.push_back(id.get<int32_t>());
+  }
+  return ids;
+}
+
+std::optional<int32_t> answerBeginOf(const std::string &weights,
+                                     int64_t vocabulary) {
+  static const std::string key =
+      hubTable().at("begin_of_answer").get<std::string>();
+  auto [begin, path] = saidIn(folderOfWeights(weights), key);
+  if (begin.is_null())
+    return std::nullopt;
+  if (!begin.is_number_unsigned() ||
+      begin.get<uint64_t>() >= static_cast<uint64_t>(vocabulary))
+    throw InputError(path + ": " + key + " is no token id, but " +
+                     begin.dump());
+  return begin.get<int32_t>();
 }
 
 std::map<std::string, std::string> textSettingsOf(const std::string &weights,

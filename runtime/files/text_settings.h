@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,11 @@ std::string folderOfWeights(const std::string &weights);
 /// read throws InputError.
 std::vector<int32_t> endTokensOf(const std::string &weights,
                                  int64_t vocabulary = maxVocabulary);
+
+/// The token that answers begin with where an encoder reads prompts, if such a
+/// folder says so. Throws InputError.
+std::optional<int32_t> answerBeginOf(const std::string &weights,
+                                     int64_t vocabulary);
 
 /// All that `weights`, as above, say of texts beside the tokenizer: the content
 /// of the `textFiles` that a run which begins with them has. Throws InputError.

@@ -9,6 +9,7 @@
 
 #include "runtime/data/texts.h"
 #include "runtime/error.h"
+#include "runtime/files/text_settings.h"
 #include "runtime/generation/lookahead.h"
 #include "runtime/philox.h"
 #include "runtime/progress.h"
@@ -167,12 +168,6 @@ struct Drawing {
   std::vector<Reader> readers;
 };
 
-/// Draws the first token of a text; whether it goes on.
-bool begin(Drawing &drawing, GrowingText &text, int64_t place) {
-  return drawing.options.tokens > 0 &&
-         drawing.draw(text, drawing.source.start(place, text.tokens()));
-}
-
 /// Goes on with the text at place 0 by some tokens: the one that follows, and
 /// those behind it that were proposed and are those that are drawn. A proposal
 /// is right where the draw, with the numbers of its position, gives it: a text
@@ -204,13 +199,15 @@ bool goOn(Drawing &drawing, GrowingText &text, LookaheadAccount &account,
   }
 }
 
-/// A whole text, at place 0.
+/// A whole text behind a prompt, at place 0.
 Generated growAlone(Drawing &drawing, GrowingText &text,
+                    std::span<const int32_t> prompt,
                     const std::function<void(size_t)> &drew) {
   LookaheadAccount account;
   std::vector<int32_t> tokens;
   size_t before = text.tokens().size();
-  bool goesOn = begin(drawing, text, /*place=*/0);
+  bool goesOn = drawing.options.tokens > 0 &&
+                drawing.draw(text, drawing.source.start(0, prompt));
   while (goesOn) {
     goesOn = drawing.options.lookahead > 0
                  ? goOn(drawing, text, account, tokens)
@@ -226,9 +223,9 @@ Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
                    std::span<const int32_t> prompt,
                    const GenerateOptions &options, const TextSink &print) {
   Drawing drawing(source, options);
-  GrowingText text(tokenizer, prompt, options, options.sequence,
-                   source.context(), print);
-  Generated whole = growAlone(drawing, text, [](size_t) {});
+  GrowingText text(tokenizer, source.beginning(prompt), options,
+                   options.sequence, source.context(), print);
+  Generated whole = growAlone(drawing, text, prompt, [](size_t) {});
   if (whole.ended == Ending::Failed)
     throw NothingToChoose(whole.endedBy);
   return whole;
@@ -242,6 +239,7 @@ std::vector<size_t> generateAll(LogitsSource &source,
   /// Where a text grows.
   struct Place {
     size_t number = 0;
+    std::span<const int32_t> prompt;
     TextSink print;
     std::optional<GrowingText> text;
   };
@@ -273,14 +271,13 @@ std::vector<size_t> generateAll(LogitsSource &source,
   auto prepare = [&](Place &place) {
     while (next < count && !options.isInterrupted()) {
       place.number = next++;
-      const std::vector<int32_t> &prompt =
-          prompts[place.number / static_cast<size_t>(copies)];
-      if (prompt.empty())
+      place.prompt = prompts[place.number / static_cast<size_t>(copies)];
+      if (place.prompt.empty())
         continue;
       place.print = [&audience, number = place.number](std::string_view part) {
         audience.show(number, part);
       };
-      place.text.emplace(tokenizer, prompt, options,
+      place.text.emplace(tokenizer, source.beginning(place.prompt), options,
                          options.sequence + static_cast<uint32_t>(place.number),
                          source.context(), place.print);
       return true;
@@ -289,9 +286,9 @@ std::vector<size_t> generateAll(LogitsSource &source,
   };
   if (options.lookahead > 0) {
     for (Place &place = places[0]; prepare(place);)
-      tell(place.number, growAlone(drawing, *place.text, [&](size_t tokens) {
-             audience.drew(tokens);
-           }));
+      tell(place.number,
+           growAlone(drawing, *place.text, place.prompt,
+                     [&](size_t tokens) { audience.drew(tokens); }));
     return failed;
   }
   auto at = [&](int64_t place) -> Place & {
@@ -313,7 +310,7 @@ std::vector<size_t> generateAll(LogitsSource &source,
       for (Place &place : places) {
         while (!place.text && prepare(place)) {
           if (options.tokens > 0)
-            starts.push_back({&place - places.data(), place.text->tokens()});
+            starts.push_back({&place - places.data(), place.prompt});
           else
             end(place);
         }
@@ -343,6 +340,34 @@ std::vector<int32_t> beginOfData(const Recipe &recipe,
 std::vector<int32_t> beginOf(const Recipe &recipe, const Tokenizer &tokenizer) {
   std::vector<int32_t> begin = beginOfData(recipe, tokenizer);
   return begin.empty() ? tokenizer.begin() : begin;
+}
+
+int32_t beginOfAnswer(const Recipe &recipe, const Tokenizer &tokenizer,
+                      const std::string &weights) {
+  if (std::vector<int32_t> begin = beginOfData(recipe, tokenizer);
+      !begin.empty())
+    return begin[0];
+  if (std::optional<int32_t> begin = answerBeginOf(weights, tokenizer.size()))
+    return *begin;
+  if (std::vector<int32_t> begin = tokenizer.begin(); !begin.empty())
+    return begin[0];
+  throw InputError("the model reads prompts with its encoder, and nothing says "
+                   "which token answers begin with: give `data` a `begin`, "
+                   "e.g. `begin = \"<s>\"`, and build it again");
+}
+
+std::vector<int32_t> sourceTokens(const Tokenizer &tokenizer,
+                                  std::string_view prompt,
+                                  std::span<const int32_t> endTokens,
+                                  const std::string &origin) {
+  std::vector<int32_t> ids;
+  if (!prompt.empty())
+    ids = promptTokens(tokenizer, prompt, /*begin=*/{}, origin);
+  if (!endTokens.empty() && (ids.empty() || ids.back() != endTokens[0]))
+    ids.push_back(endTokens[0]);
+  if (ids.empty())
+    throw InputError(origin + " is empty: the encoder has nothing to read");
+  return ids;
 }
 
 std::vector<int32_t> promptTokens(const Tokenizer &tokenizer,

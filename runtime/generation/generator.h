@@ -159,6 +159,19 @@ std::vector<int32_t> beginOfData(const Recipe &recipe,
 /// What prompts begin with: that, else what the tokenizer puts before texts.
 std::vector<int32_t> beginOf(const Recipe &recipe, const Tokenizer &tokenizer);
 
+/// How an answer begins where an encoder reads the prompt: with the data's
+/// `begin`, else as the folder of the weights says, else as texts do. Throws
+/// InputError where nothing says it.
+int32_t beginOfAnswer(const Recipe &recipe, const Tokenizer &tokenizer,
+                      const std::string &weights);
+
+/// The tokens of what an encoder reads: a prompt, and behind it the token that
+/// ends texts, where there is one. Errors begin with `origin`.
+std::vector<int32_t> sourceTokens(const Tokenizer &tokenizer,
+                                  std::string_view prompt,
+                                  std::span<const int32_t> endTokens,
+                                  const std::string &origin = "the prompt");
+
 /// The tokens of a prompt, behind those of `begin`; an empty one begins with
 /// these, or a new line, or whatever the vocabulary has. Errors begin with
 /// `origin`.

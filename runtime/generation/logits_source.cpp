@@ -10,6 +10,7 @@
 #include "runtime/device/in_pieces.h"
 #include "runtime/error.h"
 #include "runtime/recipe.h"
+#include "runtime/source_input.h"
 #include "runtime/tokenizer/find_tokenizer.h"
 
 #include <algorithm>
@@ -57,7 +58,14 @@ public:
   explicit Forward(Model &model)
       : model(model), function(model.function(TFM_FORWARD)),
         input(Model::input(function, "tokens")),
-        output(Model::output(function, "logits")) {}
+        output(Model::output(function, "logits")), source(function),
+        sources(1, source.length()) {
+    ask({});
+  }
+
+  /// What an encoder reads from now on, for as many tokens as it takes.
+  void ask(std::span<const int32_t> prompt) { sources.set(0, prompt, 0); }
+  int64_t sourceLength() const { return source.length(); }
 
   /// Tokens of a sequence that it takes.
   int64_t length() const { return input.shape[1]; }
@@ -73,6 +81,7 @@ public:
       std::fill(std::copy(text.begin(), text.end(), tokens.begin()),
                 tokens.end(), padding);
     }
+    source.write(model, sources);
     model.run(function);
     auto width = static_cast<size_t>(vocabulary());
     newest = model.read<float>(output, (text.size() - 1) * width, width);
@@ -84,13 +93,15 @@ private:
   const tfm_function &function;
   const tfm_buffer &input;
   const tfm_buffer &output;
+  SourceInput source;
+  Sources sources;
   PendingRead<float> newest;
 };
 
 class WholeSequence : public LogitsSource {
 public:
-  WholeSequence(Model &model, int64_t limit)
-      : model(model), forward(model), newest(forward.length()) {
+  WholeSequence(Model &model, int64_t limit, std::optional<int32_t> begin)
+      : model(model), forward(model), newest(forward.length()), begin(begin) {
     if (limit > 0)
       newest = std::min(newest, limit);
     window.reserve(static_cast<size_t>(newest) + 1);
@@ -99,9 +110,18 @@ public:
   int64_t context() const override { return newest; }
   int64_t vocabulary() const override { return forward.vocabulary(); }
 
+  std::span<const int32_t>
+  beginning(std::span<const int32_t> prompt) const override {
+    return begin ? std::span(&*begin, 1) : prompt;
+  }
+  int64_t sourceLength() const override { return forward.sourceLength(); }
+
   Logits start(int64_t, std::span<const int32_t> prompt) override {
-    auto count = std::min(prompt.size(), static_cast<size_t>(newest));
-    std::span<const int32_t> newestTokens = prompt.last(count);
+    if (begin)
+      forward.ask(prompt);
+    std::span<const int32_t> text = beginning(prompt);
+    auto count = std::min(text.size(), static_cast<size_t>(newest));
+    std::span<const int32_t> newestTokens = text.last(count);
     window.assign(newestTokens.begin(), newestTokens.end());
     requireOwnLogits(model, window);
     return evaluate();
@@ -125,14 +145,39 @@ private:
   Model &model;
   Forward forward;
   int64_t newest;
+  std::optional<int32_t> begin;
   std::vector<int32_t> window;
+};
+
+/// The function `encode`, which leaves in caches what it makes of a prompt.
+class Encoder {
+public:
+  Encoder(Model &model, const tfm_function &function)
+      : model(model), function(function), source(function),
+        sources(1, source.length()) {}
+
+  int64_t length() const { return source.length(); }
+
+  void read(std::span<const int32_t> prompt) {
+    sources.set(0, prompt, 0);
+    source.write(model, sources);
+    model.run(function);
+  }
+
+private:
+  Model &model;
+  const tfm_function &function;
+  SourceInput source;
+  Sources sources;
 };
 
 class CachedSequences : public LogitsSource {
 public:
-  CachedSequences(Model &model, int64_t context)
+  CachedSequences(Model &model, int64_t context, std::optional<int32_t> begin)
       : model(model), decode(model, model.function(TFM_DECODE)), limit(context),
-        width(decode.width) {
+        width(decode.width), begin(begin) {
+    if (const tfm_function *encode = model.find(TFM_ENCODE))
+      encoder.emplace(model, *encode);
     for (const char *name : {TFM_PREFILL, TFM_PREFILL_SHORT, TFM_VERIFY})
       if (const tfm_function *function = model.find(name))
         chunks.emplace_back(model, *function);
@@ -160,6 +205,14 @@ public:
     return static_cast<int64_t>(windows.size());
   }
 
+  std::span<const int32_t>
+  beginning(std::span<const int32_t> prompt) const override {
+    return begin ? std::span(&*begin, 1) : prompt;
+  }
+  int64_t sourceLength() const override {
+    return encoder ? encoder->length() : 0;
+  }
+
   Logits start(int64_t place, std::span<const int32_t> prompt) override {
     Logits logits;
     Start text{place, prompt};
@@ -171,8 +224,11 @@ public:
   void startAll(std::span<const Start> starts, const Take &take) override {
     anew.clear();
     for (auto [place, prompt] : starts) {
-      auto count = std::min(prompt.size(), static_cast<size_t>(limit));
-      std::span<const int32_t> newestTokens = prompt.last(count);
+      if (encoder) // of one text
+        encoder->read(prompt);
+      std::span<const int32_t> text = beginning(prompt);
+      auto count = std::min(text.size(), static_cast<size_t>(limit));
+      std::span<const int32_t> newestTokens = text.last(count);
       windows[place].assign(newestTokens.begin(), newestTokens.end());
       anew.push_back(place);
     }
@@ -450,6 +506,8 @@ private:
   int64_t rowsToRead;
   int64_t limit;
   int64_t width;
+  std::optional<int32_t> begin;
+  std::optional<Encoder> encoder;
   /// What takes parts of several texts; null where nothing does.
   Chunk *segmented = nullptr;
   /// What is in the cache of each place.
@@ -506,15 +564,18 @@ void requireRows(const Model &model) {
         model.descriptor().name, width, rows, model.descriptor().source));
 }
 
-std::unique_ptr<LogitsSource> wholeSequence(Model &model, int64_t context) {
-  return std::make_unique<WholeSequence>(model, context);
+std::unique_ptr<LogitsSource> wholeSequence(Model &model, int64_t context,
+                                            std::optional<int32_t> begin) {
+  return std::make_unique<WholeSequence>(model, context, begin);
 }
 
-std::unique_ptr<LogitsSource> cachedSequence(Model &model, int64_t context) {
-  return std::make_unique<CachedSequences>(model, context);
+std::unique_ptr<LogitsSource> cachedSequence(Model &model, int64_t context,
+                                             std::optional<int32_t> begin) {
+  return std::make_unique<CachedSequences>(model, context, begin);
 }
 
-std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context) {
+std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context,
+                                         std::optional<int32_t> begin) {
   if (const tfm_function *forward = model.find(TFM_FORWARD)) {
     Model::requireFilled(*forward, {"tokens"});
     model.requireLogits();
@@ -527,9 +588,9 @@ std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context) {
       context = context > 0 ? std::min(context, capacity) : capacity;
     }
     if (context > 0)
-      return cachedSequence(model, context);
+      return cachedSequence(model, context, begin);
   }
-  return wholeSequence(model, context);
+  return wholeSequence(model, context, begin);
 }
 
 } // namespace tfm

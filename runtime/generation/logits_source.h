@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 namespace tfm {
@@ -56,6 +57,15 @@ public:
   virtual void lookAt(size_t count,
                       const std::function<void(size_t i, size_t reader)> &look);
 
+  /// How a text begins that follows a prompt: with it, or where an encoder
+  /// reads the prompt with the token that begins answers.
+  virtual std::span<const int32_t>
+  beginning(std::span<const int32_t> prompt) const {
+    return prompt;
+  }
+  /// Tokens of a prompt that an encoder reads; 0 without one.
+  virtual int64_t sourceLength() const { return 0; }
+
   /// Begins a text at a place, instead of the one that was there; the logits
   /// after its last token. A prompt longer than the context counts with its
   /// newest tokens only.
@@ -90,8 +100,11 @@ public:
 
 /// Evaluates `forward` on the newest `context` tokens, for every token anew.
 /// `context` 0 is all that `forward` takes. A text that is shorter than that
-/// must have logits of its own (`requireOwnLogits`).
-std::unique_ptr<LogitsSource> wholeSequence(Model &model, int64_t context);
+/// must have logits of its own (`requireOwnLogits`). Where an encoder reads the
+/// prompts, texts begin with `begin`.
+std::unique_ptr<LogitsSource>
+wholeSequence(Model &model, int64_t context,
+              std::optional<int32_t> begin = std::nullopt);
 
 /// Throws InputError where the logits after `text` depend on what stands right
 /// of it in `forward`, as in a model that is not causal: only a text that fills
@@ -106,11 +119,17 @@ void requireRows(const Model &model);
 /// more of all texts; what they have seen stays in their cache, which holds
 /// `context` tokens of each. Once it is full, every token means to prefill the
 /// newest `context` tokens anew: exactly what `forward` on that window gives.
-std::unique_ptr<LogitsSource> cachedSequence(Model &model, int64_t context);
+/// Where an encoder reads the prompts, `encode` does, and texts begin with
+/// `begin`.
+std::unique_ptr<LogitsSource>
+cachedSequence(Model &model, int64_t context,
+               std::optional<int32_t> begin = std::nullopt);
 
 /// The best source that a build offers: cached where it has `prefill` and
 /// `decode`.
-std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context);
+std::unique_ptr<LogitsSource>
+openLogits(Model &model, int64_t context,
+           std::optional<int32_t> begin = std::nullopt);
 
 } // namespace tfm
 

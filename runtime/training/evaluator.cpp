@@ -37,7 +37,7 @@ static double surprisal(std::span<const float> logits, int32_t target) {
 Evaluator::Evaluator(Model &model, const Dataset &data,
                      std::optional<int32_t> ignore, Processes *processes)
     : model(model), data(data), ignore(ignore), processes(processes),
-      function(model.function(TFM_EVALUATE)) {
+      function(model.function(TFM_EVALUATE)), source(function) {
   Model::requireFilled(function, {"tokens", "targets", "count"});
   const tfm_buffer &input = Model::input(function, "tokens");
   tokens.resize(Model::elements(input.rank, input.shape));
@@ -48,6 +48,7 @@ Evaluator::Evaluator(Model &model, const Dataset &data,
                      "[B, T]: train it with a program of your own (`tfmc build "
                      "--emit obj`)");
   valid.resize(static_cast<size_t>(input.shape[0]));
+  sources = Sources(input.shape[0], source.length());
 }
 
 void Evaluator::Sums::add(const Sums &other) {
@@ -75,9 +76,11 @@ int64_t Evaluator::readWindow(Part part, int64_t index, int64_t wanted,
     valid[row] = 0;
     return 0;
   }
-  int64_t window = index * data.windows(part) / wanted;
-  valid[row] =
-      data.read(part, data.windowStart(part, window), tokenRow, targetRow);
+  int64_t start = data.windowStart(part, index * data.windows(part) / wanted);
+  valid[row] = data.read(part, start, tokenRow, targetRow);
+  if (source.isTaken())
+    sources.counts[row] =
+        data.readSource(part, start, sources.row(static_cast<int64_t>(row)));
   return std::ranges::count_if(
       targetRow.first(valid[row]),
       [&](int32_t target) { return target != ignore; });
@@ -102,6 +105,7 @@ Evaluator::Sums Evaluator::evaluateBatch(Part part, int64_t first,
   std::ranges::copy(
       targets,
       model.write<int32_t>(Model::input(function, "targets")).values().begin());
+  source.write(model, sources);
   model.write<float>(Model::input(function, "count")).values()[0] =
       static_cast<float>(std::max<int64_t>(1, sums.targets));
   model.run(function);
@@ -206,6 +210,7 @@ void Evaluator::readLogits(bool withSurprisal, Sums &sums) {
         std::copy_n(&tokens[static_cast<size_t>((first + row) * length)],
                     length, to.begin() + row * input.shape[1]);
     }
+    SourceInput(forward).write(model, sources, first);
     model.run(forward);
     readRows(first, count, Model::output(forward, "logits"), withSurprisal,
              sums);
@@ -248,9 +253,10 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit,
       chosen.push_back(std::move(questions[i * questions.size() / limit]));
     questions = std::move(chosen);
   }
-  std::set<std::vector<int32_t>> training;
+  using Asked = std::pair<std::vector<int32_t>, std::vector<int32_t>>;
+  std::set<Asked> training;
   for (Question &question : data.questions(Part::Train))
-    training.insert(std::move(question.prompt));
+    training.emplace(std::move(question.source), std::move(question.prompt));
 
   if (!questions.empty()) {
     model.requireLogits();
@@ -263,6 +269,8 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit,
   auto rows = static_cast<size_t>(tokensIn.shape[0]);
   auto length = static_cast<size_t>(tokensIn.shape[1]);
   auto width = static_cast<size_t>(logitsOut.shape[2]);
+  SourceInput source(forward);
+  Sources sources(tokensIn.shape[0], source.length());
 
   ExactMatch result;
   // A sequence in the making; `at` tokens of its answer are right so far.
@@ -280,6 +288,8 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit,
     size_t count = std::min(rows, questions.size() - first);
     for (size_t i = first; i < first + count; ++i)
       batch.push_back({&questions[i], questions[i].prompt, 0, true});
+    for (size_t i = 0; i < count; ++i)
+      sources.set(static_cast<int64_t>(i), batch[i].question->source, 0);
     auto isOpen = [](const Row &row) { return row.open; };
     while (std::any_of(batch.begin(), batch.end(), isOpen)) {
       {
@@ -293,6 +303,7 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit,
                             input.subspan(i * length).begin());
         }
       }
+      source.write(model, sources);
       model.run(forward);
       PendingRead<float> read = model.read<float>(logitsOut);
       std::span<const float> logits = read.values();
@@ -312,7 +323,9 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit,
     }
     for (const Row &row : batch) {
       Score &score =
-          training.count(row.question->prompt) ? result.seen : result.unseen;
+          training.contains({row.question->source, row.question->prompt})
+              ? result.seen
+              : result.unseen;
       ++score.asked;
       score.right += row.at == row.question->answer.size();
     }

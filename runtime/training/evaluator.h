@@ -13,6 +13,7 @@
 #include "runtime/model.h"
 #include "runtime/progress.h"
 #include "runtime/recipe.h"
+#include "runtime/source_input.h"
 
 #include <optional>
 
@@ -95,6 +96,8 @@ private:
   std::optional<int32_t> ignore;
   Processes *processes;
   const tfm_function &function;
+  SourceInput source;
+  Sources sources;
   std::vector<int32_t> tokens;
   std::vector<int32_t> targets;
   std::vector<int64_t> valid; ///< leading targets that are data, by row

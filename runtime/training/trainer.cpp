@@ -69,6 +69,8 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
   auto size = static_cast<size_t>(microCount * train.batch * train.sequence);
   tokens.resize(size);
   targets.resize(size);
+  source.emplace(trainFunction);
+  sources = Sources(microCount * train.batch, source->length());
   losses.resize(static_cast<size_t>(microCount) + 1);
   for (Launched &update : launched)
     update.losses.reserve(losses.size());
@@ -89,10 +91,14 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
   if (model.find(TFM_EVALUATE))
     evaluator.emplace(model, data, ignored, this->options.processes);
   hasQuestions = !data.questions(Part::Validation).empty();
+  const char *origin = "the prompt of train.sample in the recipe";
   if (train.sample.interval.every > 0)
-    samplePrompt = promptTokens(tokenizer, train.sample.prompt,
-                                beginOfData(recipe, tokenizer),
-                                "the prompt of train.sample in the recipe");
+    samplePrompt =
+        source->isTaken()
+            ? sourceTokens(tokenizer, train.sample.prompt,
+                           defaultOptions(recipe, tokenizer).endTokens, origin)
+            : promptTokens(tokenizer, train.sample.prompt,
+                           beginOfData(recipe, tokenizer), origin);
 }
 
 void Trainer::prepare() {
@@ -178,7 +184,9 @@ void Trainer::fill(int64_t step) {
   for (size_t micro = 0; micro < micros; ++micro)
     counted += order->fill(step, firstMicro + static_cast<int64_t>(micro),
                            std::span(tokens).subspan(micro * size, size),
-                           std::span(targets).subspan(micro * size, size));
+                           std::span(targets).subspan(micro * size, size),
+                           source->isTaken() ? &sources : nullptr,
+                           static_cast<int64_t>(micro) * recipe.train.batch);
   filled = step;
 }
 
@@ -239,7 +247,8 @@ double Trainer::sumLosses(Launched &update) {
 
 void Trainer::requireSameBeginning() {
   Processes &processes = *options.processes;
-  processes.requireSame("other data", data.checksum(recipe.train.sequence),
+  processes.requireSame("other data",
+                        data.checksum(recipe.train.sequence, source->length()),
                         "give all of them the same files");
   // By its checksum the optimizer's state, of which each has its share alone.
   std::string told = fmt::format(
@@ -309,6 +318,7 @@ void Trainer::launch() {
                       model.write<int32_t>(*buffers.tokens).values().begin());
     std::ranges::copy(part(targets),
                       model.write<int32_t>(*buffers.targets).values().begin());
+    source->write(model, sources, micro * train.batch);
     model.write<float>(*buffers.count).values()[0] =
         static_cast<float>(std::max<int64_t>(1, all));
     if (buffers.random) {
@@ -536,12 +546,14 @@ void Trainer::sample() {
     std::fwrite(part.data(), 1, part.size(), stdout);
     std::fflush(stdout);
   };
-  show(fmt::format("--- sample at step {} ---\n{}", position.step,
-                   recipe.train.sample.prompt));
+  show(fmt::format("--- sample at step {} ---\n{}{}", position.step,
+                   recipe.train.sample.prompt, source->isTaken() ? "\n" : ""));
   Generated text;
   try {
-    std::unique_ptr<LogitsSource> logits =
-        openLogits(model, recipe.generate.context);
+    std::unique_ptr<LogitsSource> logits = openLogits(
+        model, recipe.generate.context,
+        source->isTaken() ? std::optional(beginOfAnswer(recipe, tokenizer, ""))
+                          : std::nullopt);
     text = generate(*logits, tokenizer, samplePrompt, generation, show);
   } catch (const InputError &error) { // no reason to give up training
     show(fmt::format("\n--- no sample: {} ---\n", error.what()));

@@ -16,6 +16,7 @@
 #include "runtime/generation/generator.h"
 #include "runtime/progress.h"
 #include "runtime/recipe.h"
+#include "runtime/source_input.h"
 #include "runtime/training/evaluator.h"
 #include "runtime/training/profile.h"
 #include "runtime/training/shared_update.h"
@@ -214,6 +215,8 @@ private:
   /// Those of the update `filled`, [microCount, batch, sequence], and how many
   /// of their targets are not ignored.
   std::vector<int32_t> tokens;
+  std::optional<SourceInput> source;
+  Sources sources;
   std::vector<int32_t> targets;
   int64_t counted = 0, filled = -1;
   /// An update that was asked for.

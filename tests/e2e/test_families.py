@@ -115,7 +115,7 @@ class Encoders(InFolder):
     def program(cls, case, text, folder, recipe=""):
         """A program with a model in it; what went wrong, or nothing."""
         length = {name: len(values) for name, values in EXPECTED[case]["inputs"].items()}
-        tokens = length.get("target") or length["tokens"]
+        tokens = length["tokens"]
         sizes = f", S = {length['source']}" if "source" in length else ""
         model = os.path.join(folder, "model.tfm")
         pathlib.Path(model).write_text(text + recipe.format(length=tokens, sizes=sizes))
@@ -235,13 +235,41 @@ class Encoders(InFolder):
         self.assertLessEqual(self.off_by(found, EXPECTED["bert_both"]["logits"]), 2e-6)
 
     def test_they_do_not_generate(self):
-        for case, name in (("bert", "segments"), ("t5", "source")):
-            binary, _ = self.weights(case)
-            told = run(binary, "info").stdout
-            self.assertNotRegex(told, r"(?m)^  generation|commands .*generate")
-            result = run(binary, "generate", "--weights", FAMILIES / case, "--ids", "--prompt", "1 2")
-            self.assertEqual(result.returncode, 1)
-            self.assertIn(f"the model takes `{name}`, which neither texts nor data fill yet", result.stderr)
+        binary, _ = self.weights("bert")
+        told = run(binary, "info").stdout
+        self.assertNotRegex(told, r"(?m)^  generation|commands .*generate")
+        result = run(binary, "generate", "--weights", FAMILIES / "bert", "--ids", "--prompt", "1 2")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("the model takes `segments`, which neither texts nor data fill yet", result.stderr)
+
+    def test_greedy_answers_through_the_cache(self):
+        for case in ("t5", "t5_gated"):
+            with self.subTest(case):
+                expected = EXPECTED[case]
+                binary, _ = self.weights(case)
+                self.assertRegex(run(binary, "info").stdout, r"(?m)^  generation +1 text, prompts in chunks")
+                result = run(binary, "generate", "--weights", FAMILIES / case, "--ids", "--prompt",
+                             " ".join(map(str, expected["ids"][:9])), "--greedy", "--tokens", str(len(expected["added"])),
+                             "--json", "--logprobs", "0")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                text = json.loads(result.stdout)
+                self.assertEqual(text["ids"], expected["added"])
+                for token, logprob in zip(text["logprobs"], expected["logprobs"]):
+                    self.assertAlmostEqual(token["logprob"], logprob, delta=2e-5)
+
+    def test_how_answers_begin(self):
+        """As the folder says."""
+        folder = self.path("begins")
+        shutil.copytree(FAMILIES / "t5", folder)
+        os.remove(os.path.join(folder, "generation_config.json"))
+        config = json.loads(pathlib.Path(folder, "config.json").read_text())
+        binary, _ = self.weights("t5")
+        for begin, told in ((40, "config.json: decoder_start_token_id is no token id, but 40"),
+                            (None, "nothing says which token answers begin with")):
+            pathlib.Path(folder, "config.json").write_text(json.dumps(dict(config, decoder_start_token_id=begin)))
+            result = run(binary, "generate", "--weights", folder, "--ids", "--prompt", "1 2")
+            self.assertEqual(result.returncode, 1, result.stdout)
+            self.assertIn(told, result.stderr)
 
     def judge(self, item):
         """As of decoders, below."""

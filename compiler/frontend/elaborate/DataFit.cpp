@@ -7,6 +7,8 @@
 
 #include "compiler/frontend/elaborate/DataFit.h"
 
+#include "runtime/data/texts.h"
+
 using namespace tfm;
 using namespace tfm::ast;
 using llvm::StringRef;
@@ -24,6 +26,24 @@ bool DataFit::fills(const Method &entry,
     // The targets of the recipe's loss have no place in the model.
     Range range = parameter == entry.parameters.end() ? recipe.train.lossRange
                                                       : parameter->range;
+    if (input.name == "source") {
+      if (!fillsSource(input, range))
+        return false;
+      continue;
+    }
+    auto source = llvm::find_if(
+        inputs, [](const Emitter::Input &i) { return i.name == "source"; });
+    if (input.name == "present" && source != inputs.end()) {
+      if (input.elem == Elem::Bool && Dims(input.dims) == Dims(source->dims))
+        continue;
+      reporter.error(221, range,
+                     "data gives `present`, which tokens of `source` are "
+                     "there: " +
+                         showShape(source->dims, Elem::Bool) +
+                         ", but here it is " +
+                         showShape(input.dims, input.elem));
+      return false;
+    }
     if (input.name != "tokens" && input.name != "targets") {
       reporter
           .error(221, range,
@@ -43,6 +63,41 @@ bool DataFit::fills(const Method &entry,
     if (parameter == entry.parameters.end() && recipe.train.lossKind == "mse")
       problem.help("a `loss` in the model can make numbers of the ids: "
                    "mse(logits, one_hot(targets, vocab))");
+    return false;
+  }
+  return true;
+}
+
+bool DataFit::fillsSource(const Emitter::Input &source, Range range) {
+  if (source.elem != Elem::Int || source.dims.size() != 2 ||
+      Dims(source.dims)[0] != callerDims.get("B")) {
+    reporter.error(221, range,
+                   "data gives `source`, what an encoder reads: int[B, S], but "
+                   "here it is " +
+                       showShape(source.dims, source.elem));
+    return false;
+  }
+  const llvm::json::Object *data = recipe.recipe.getObject("data");
+  if (!data)
+    return true;
+  DataSpec spec;
+  spec.kind = data->getString("kind").value_or("").str();
+  spec.answerAfter = data->getString("answer_after").value_or("").str();
+  if (spec.kind != "pairs" && withDefaults(spec).answerAfter.empty()) {
+    reporter
+        .error(221, range,
+               "`source` is the prompt of an example, and `" + spec.kind +
+                   "` has none")
+        .help("take `pairs`, or say what answers follow, `answer_after = "
+              "\"...\"`");
+    return false;
+  }
+  if (!data->getString("begin")) {
+    reporter
+        .error(221, range,
+               "an encoder reads the prompt as `source`, and nothing says "
+               "which token the answer begins with")
+        .help("name one in `data`, as in `begin = \"<s>\"`");
     return false;
   }
   return true;

@@ -30,6 +30,10 @@ public:
   bool tokensFit(const SymbolicTensor &logits, const ast::Method &forward);
 
 private:
+  /// Whether data can fill what an encoder reads; reports at `range` what it
+  /// lacks.
+  bool fillsSource(const Emitter::Input &source, Range range);
+
   const Compilation &compilation;
   Reporter &reporter;
   CallerDims &callerDims;
