@@ -247,6 +247,7 @@ void readFacts(const json &object, Recipe &recipe) {
   // What limits the tokens is not in every model.
   if (auto tokens = object.find("tokens"); tokens != object.end())
     recipe.tokens = tokens->get<int64_t>();
+  recipe.hasEncoder = object.contains("encoder");
 }
 
 } // namespace

@@ -156,6 +156,8 @@ struct Recipe {
   /// Of the facts: how many token ids the model has rows for in every table; 0
   /// where it has none.
   int64_t tokens = 0;
+  /// The same: whether an encoder reads the prompts.
+  bool hasEncoder = false;
 
   /// What the build computes products in: `f32` or `bf16`.
   const std::string &precision() const {

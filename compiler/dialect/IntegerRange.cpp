@@ -218,7 +218,7 @@ IntegerRange IntegerRanges::ofArgument(BlockArgument argument) {
   auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
                                                     "tfm.name");
   if (tokens && name &&
-      (name.getValue() == "tokens" || name.getValue() == "targets"))
+      llvm::is_contained({"tokens", "targets", "source"}, name.getValue()))
     return {0, *tokens - 1};
   return {IntegerRange::lowest, IntegerRange::highest, true};
 }

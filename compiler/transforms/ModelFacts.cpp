@@ -11,6 +11,7 @@
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/transforms/Corrections.h"
+#include "compiler/transforms/SplitEncoder.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -530,6 +531,8 @@ std::string tfm::modelFacts(ModuleOp module) {
   FactCollector collector(forward, tokens);
   collector.collect();
   llvm::json::Object facts;
+  if (llvm::any_of(forward.getArguments(), isOfEncoder))
+    facts["encoder"] = true;
   if (int64_t count = countTokens(module); count < IntegerRange::highest)
     facts["tokens"] = count;
   collector.write(facts);

@@ -331,7 +331,8 @@ std::vector<size_t> generateAll(LogitsSource &source,
 
 std::vector<int32_t> beginOfData(const Recipe &recipe,
                                  const Tokenizer &tokenizer) {
-  if (!recipe.data.begin.empty() && !isStream(recipe.data))
+  // Where an encoder reads prompts it stands before the answers.
+  if (!recipe.hasEncoder && !isStream(recipe.data))
     if (std::optional<int32_t> id = tokenizer.findText(recipe.data.begin))
       return {*id};
   return {};
@@ -344,9 +345,8 @@ std::vector<int32_t> beginOf(const Recipe &recipe, const Tokenizer &tokenizer) {
 
 int32_t beginOfAnswer(const Recipe &recipe, const Tokenizer &tokenizer,
                       const std::string &weights) {
-  if (std::vector<int32_t> begin = beginOfData(recipe, tokenizer);
-      !begin.empty())
-    return begin[0];
+  if (std::optional<int32_t> begin = tokenizer.findText(recipe.data.begin))
+    return *begin;
   if (std::optional<int32_t> begin = answerBeginOf(weights, tokenizer.size()))
     return *begin;
   if (std::vector<int32_t> begin = tokenizer.begin(); !begin.empty())

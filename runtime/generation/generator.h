@@ -152,7 +152,7 @@ std::vector<size_t> generateAll(LogitsSource &logits,
                                 int64_t copies, const GenerateOptions &options,
                                 TextAudience &audience);
 
-/// The data's `begin`, where it has one.
+/// The data's `begin` of prompts, where it has one.
 std::vector<int32_t> beginOfData(const Recipe &recipe,
                                  const Tokenizer &tokenizer);
 

@@ -150,6 +150,9 @@ class Encoder(unittest.TestCase):
         self.refused(self.text.replace("source: int[B, S], present: bool[B, S]", "source: int[B, S, 1], present: bool[B, S]").replace(
                                   "embed(source)", "embed(rearrange(source, \"B S 1 -> B S\"))"), "E0221",
                      "data gives `source`, what an encoder reads: int[B, S], but here it is int[B, S, 1]")
+        self.refused(self.text.replace("embed(source)", "small(source)").replace(
+            "  head      =", "  small     = Embedding(9, width)\n  head      ="),
+            "E0221", "9")
         self.refused(self.text.replace("present: bool[B, S]", "present: int[B, S]").replace(
             "rearrange(present,", "rearrange(present == 1,"), "E0221", "data gives `present`", "bool[B, S]")
 
