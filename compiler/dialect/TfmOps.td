@@ -370,7 +370,7 @@ def RmsNormalizeOp : Tfm_RowOp<"rms_normalize", 3, "x / sqrt(mean(x ** 2) + eps)
   let hasVerifier = 1;
 }
 
-def CumsumOp : Tfm_DiffOp<"cumsum", [AllTypesMatch<["x", "y"]>,
+def CumsumOp : Tfm_DiffOp<"cumsum", [AllTypesMatch<["x", "y"]>, RowKernelOpInterface,
     PredOpTrait<"the axis is one of the operand's",
                 CPred<"getAxis() < static_cast<uint64_t>(getX().getType().getRank())">>]> {
   let flops = "1";

@@ -47,7 +47,7 @@ void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(createAddUpdatePass());
   passes.addPass(createCombineUpdatePass({target.exchangesOnDevices()}));
   passes.addPass(createSimplifyPass());
-  passes.addPass(createDecomposePass());
+  passes.addPass(createDecomposePass({target.scansRows()}));
   passes.addPass(createLegalizeForKernelsPass());
   KernelTarget::Candidates candidates = target.candidates();
   passes.addPass(createAddCandidatesPass(

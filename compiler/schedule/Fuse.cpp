@@ -28,6 +28,10 @@ bool standsAlone(Operation *op) {
   return isa<RepeatOp, ConcatOp, ReshapeOp>(op);
 }
 
+/// Whether a row kernel has no op beside this one: sums so far depend on the
+/// order in which a row is walked.
+bool isAlone(Operation *op) { return isa<CumsumOp>(op); }
+
 class Fuser {
 public:
   Fuser(Block &block, const OpSet &materialised)
@@ -89,7 +93,8 @@ private:
 
   bool canJoin(Operation *op, int k, const Domain &own) const {
     const Group &group = result.groups[k];
-    if (group.ops.size() >= mostOps)
+    if (group.ops.size() >= mostOps || isAlone(op) ||
+        isAlone(group.ops.front()))
       return false;
     const Domain &domain = group.domain;
     bool elementwise = op->hasTrait<OpTrait::Elementwise>();
@@ -384,7 +389,8 @@ private:
   bool tryMerge(int a, int b) {
     const Group &first = result.groups[a], &second = result.groups[b];
     if (first.kind != KernelKind::Row || second.kind != KernelKind::Row ||
-        first.domain != second.domain ||
+        first.domain != second.domain || isAlone(first.ops.front()) ||
+        isAlone(second.ops.front()) ||
         first.ops.size() + second.ops.size() > mostOps)
       return false;
     bool inRegister;

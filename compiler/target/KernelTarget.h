@@ -169,6 +169,9 @@ public:
   /// (tfm-choose-layers).
   virtual bool choosesLayers() const { return false; }
 
+  /// Whether a kernel computes the cumulative sums of rows.
+  virtual bool scansRows() const { return false; }
+
   /// Whether processes that share the update of a training exchange rows from
   /// device to device, where a library adds them up in an order of its own;
   /// else the runtime does, in the memory of hosts.

@@ -72,6 +72,28 @@ void decompose(TfmBuilder b, RmsNormalizeOp op) {
   op.replaceAllUsesWith(b.mul(op.getX(), b.broadcast(r, type)));
 }
 
+/// A cumulative sum of rows is a kernel's, and one of a single element that
+/// element. Whether `op` is, or has become, one of these.
+bool isOfRows(TfmBuilder b, CumsumOp op) {
+  auto axis = static_cast<int64_t>(op.getAxis());
+  int64_t last = tensorType(op.getX()).getRank() - 1;
+  if (tensorType(op.getX()).getDimSize(axis) == 1)
+    return false;
+  if (axis == last)
+    return true;
+  SmallVector<int64_t> toLast, back;
+  for (int64_t i = 0; i <= last; ++i) {
+    toLast.push_back(i == last ? axis : i < axis ? i : i + 1);
+    back.push_back(i == axis ? last : i < axis ? i : i - 1);
+  }
+  Value rows = TransposeOp::create(b.builder, b.loc, op.getX(), toLast);
+  Value sums = CumsumOp::create(b.builder, b.loc, rows, last, op.getReverse());
+  op.replaceAllUsesWith(
+      TransposeOp::create(b.builder, b.loc, sums, back).getY());
+  op->erase();
+  return true;
+}
+
 /// By doubling (Hillis and Steele 1986): what a step has added up to s elements
 /// before each, the next adds for 2 s.
 void decompose(TfmBuilder b, CumsumOp op) {
@@ -210,10 +232,15 @@ void decompose(TfmBuilder b, CrossEntropyBackwardOp op) {
 }
 
 struct DecomposePass : tfm::impl::DecomposePassBase<DecomposePass> {
+  using DecomposePassBase::DecomposePassBase;
+
   void runOnOperation() override {
-    getOperation().walk([](Operation *op) {
+    getOperation().walk([&](Operation *op) {
       OpBuilder builder(op);
       TfmBuilder b{builder, op->getLoc()};
+      if (auto sums = dyn_cast<CumsumOp>(op);
+          sums && scans && isOfRows(b, sums))
+        return;
       llvm::TypeSwitch<Operation *>(op)
           .Case<SoftmaxOp, LogSoftmaxOp, NormalizeOp, RmsNormalizeOp, CumsumOp,
                 TopKOp, CrossEntropyOp, CrossEntropyBackwardOp>(

@@ -156,8 +156,11 @@ def DecomposePass : Pass<"tfm-decompose", "::mlir::ModuleOp"> {
     Replaces ops that no kernel computes as they are (softmax, normalize,
     cross_entropy, ...) by reductions, `broadcast`, slices and elementwise ops:
     what kernels are fused from. Run `tfm-simplify` after it:
-    an op and its derivative share statistics.
+    an op and its derivative share statistics. Where the target has kernels for
+    cumulative sums (`scans`), these go along the last axis, else they become
+    slices and additions.
   }];
+  let options = [Option<"scans", "scans", "bool", "false", "whether a kernel computes cumulative sums of rows">];
 }
 
 def AddUpdatePass : Pass<"tfm-add-update", "::mlir::ModuleOp"> {

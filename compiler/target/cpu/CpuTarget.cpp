@@ -71,6 +71,7 @@ public:
   }
 
   bool choosesLayers() const override { return true; }
+  bool scansRows() const override { return true; }
   PromptChunks promptChunks() const override {
     // A product of 256 rows packs each panel of weights for 18 or more tiles;
     // one of 8 waits for memory on every machine, and with tiles for integers

@@ -162,7 +162,7 @@ static Kernel emitLaunch(OpBuilder &builder, ModuleOp module, StringRef name,
   switch (launch.getKind()) {
   case KernelKind::Row:
   case KernelKind::Fold:
-    return emitRowKernel(builder, module, name, launch, machine.lanes);
+    return emitRowKernel(builder, module, name, launch, machine);
   case KernelKind::ScatterAdd:
     return emitScatterAddKernel(builder, module, name, launch, machine.lanes);
   case KernelKind::CacheUpdate:
@@ -185,9 +185,9 @@ Kernel tfm::emitKernel(Operation *step, StringRef name, ModuleOp module,
     return {};
   OpBuilder builder(module.getContext());
   if (auto copy = dyn_cast<CopyOp>(step))
-    return emitCopyKernel(builder, module, name, copy, machine.lanes);
+    return emitCopyKernel(builder, module, name, copy, machine);
   if (auto fill = dyn_cast<FillOp>(step))
-    return emitFillKernel(builder, module, name, fill, machine.lanes);
+    return emitFillKernel(builder, module, name, fill, machine);
   return emitLaunch(builder, module, name, cast<LaunchOp>(step), machine);
 }
 

@@ -9,6 +9,8 @@
 
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/schedule/Launches.h"
+#include "compiler/target/cpu/KeptValues.h"
+#include "compiler/target/cpu/RowsSideBySide.h"
 #include "compiler/target/emit/ElementEmitter.h"
 #include "compiler/target/emit/RowPlan.h"
 #include "compiler/target/emit/RowReductions.h"
@@ -16,7 +18,6 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include <map>
 
 using namespace mlir;
 using namespace tfm;
@@ -42,73 +43,6 @@ int64_t loopedColumns(int64_t cols, int64_t lanes) {
                                          : 0;
 }
 
-/// What takes long to compute and is needed in more than one pass over a row:
-/// the first of them keeps it in scratch for the others, a row at a time.
-class KeptValues {
-public:
-  KeptValues() = default;
-  KeptValues(LaunchOp launch, int64_t lanes)
-      : columns(loopedColumns(launch.getDomain().cols, lanes)) {
-    if (columns == 0 || launch.getKind() != KernelKind::Row)
-      return;
-    llvm::DenseMap<Operation *, int> passes = passesOf(*launch.getBlock());
-    std::multimap<int, Value> wanted; // by pass
-    for (Operation &op : *launch.getBlock())
-      if (isRowReduction(&op) || isColumnReduction(&op))
-        wanted.insert({passes.lookup(&op), op.getOperand(0)});
-    for (BlockArgument to : launch.getWriteArgs())
-      if (launch.getAccessOf(to.getArgNumber()) == Access::Point) {
-        Value value = launch.getWriteOf(to.getArgNumber()).getValue();
-        wanted.insert({passes.lookup(value.getDefiningOp()), value});
-      }
-    for (auto [pass, value] : wanted)
-      visit(value, pass);
-    firstPass.remove_if(
-        [&](auto &entry) { return !again.contains(entry.first); });
-  }
-
-  int64_t bytes() const {
-    return static_cast<int64_t>(firstPass.size()) * columns * 4;
-  }
-
-  /// Calls `what(value, first element of its row in scratch)` for each that
-  /// `pass` is the first to compute, or for each that an earlier one kept.
-  void forEach(KernelBuilder &k, Value scratch, int pass, bool isFirst,
-               llvm::function_ref<void(Value, Value)> what) const {
-    int64_t at = 0;
-    for (auto [value, first] : firstPass) {
-      if (isFirst ? first == pass : first < pass)
-        what(value, k.at(scratch, at));
-      at += columns;
-    }
-  }
-
-private:
-  void visit(Value value, int pass) {
-    Operation *op = value.getDefiningOp();
-    if (!op || isa<ReadOp, BroadcastOp>(op) || isRowReduction(op))
-      return;
-    // What one pass keeps the next does not look into.
-    if (auto known = firstPass.find(value); known != firstPass.end()) {
-      if (known->second < pass)
-        again.insert(value);
-      return;
-    }
-    if (!seen.insert({value, pass}).second)
-      return;
-    if (isa<ScalarFunctionOpInterface>(op) && !op->hasTrait<CheapToRebuild>() &&
-        tensorType(value).getElementType().isF32())
-      firstPass.insert({value, pass});
-    for (Value operand : op->getOperands())
-      visit(operand, pass);
-  }
-
-  int64_t columns = 0;
-  llvm::MapVector<Value, int> firstPass;
-  llvm::DenseSet<Value> again;
-  llvm::DenseSet<std::pair<Value, int>> seen;
-};
-
 /// One row kernel in the making: of the ops of a launch, or, without any, of
 /// elements that are moved or set.
 class RowKernel {
@@ -126,7 +60,11 @@ public:
       : k(k), arguments(arguments), domain(domain),
         elements(std::move(elements)), moved(std::move(moved)) {}
 
-  void emit() {
+  void emit(const std::optional<SideBySide> &sideBySide) {
+    bool isSerial = domain.rows * domain.cols < kSerialElements;
+    if (sideBySide)
+      return emitSideBySide(k, domain, *sideBySide, elements, plan, kept,
+                            arguments, isSerial, moved);
     Value thread = k.toI64(arguments.thread),
           threads = k.toI64(arguments.threads);
     if (plan.chunks > 0) {
@@ -145,7 +83,7 @@ public:
       });
       return;
     }
-    if (domain.rows * domain.cols < kSerialElements || domain.rows == 1) {
+    if (isSerial || domain.rows == 1) {
       k.ifThen(k.equal(thread, k.i64(0)), [&] {
         if (domain.rows == 1)
           emitRow(k.i64(0));
@@ -389,13 +327,17 @@ void emitFold(KernelBuilder &k, LaunchOp launch, ValueRange pointers,
 /// A kernel that stores in `to` what `moved` makes, of what `from` (null: of
 /// nothing) lets it read as `source`.
 Kernel emitMoved(OpBuilder &builder, ModuleOp module, StringRef name,
-                 Value source, MemRefType from, MemRefType to, int64_t lanes,
+                 Value source, MemRefType from, MemRefType to,
+                 const CpuMachine &machine,
                  std::function<Value(ElementEmitter &)> moved) {
   SmallVector<Type> types;
-  if (from)
-    types.push_back(bufferType(from));
-  types.push_back(bufferType(to));
-  BegunKernel begun(builder, module, name, types, lanes);
+  SmallVector<Accessed> accessed;
+  for (MemRefType type : {from, to})
+    if (type) {
+      types.push_back(bufferType(type));
+      accessed.push_back({viewOf(type), Access::Point});
+    }
+  BegunKernel begun(builder, module, name, types, machine.lanes);
   auto &[func, k, arguments, pointers] = begun;
   // It walks its views in whatever shape serves best.
   Domain domain = copyDomain(from, to);
@@ -403,8 +345,22 @@ Kernel emitMoved(OpBuilder &builder, ModuleOp module, StringRef name,
   if (from)
     elements.addRead(source, pointers.front(), viewOf(from), Access::Point);
   elements.addWrite(pointers.back(), viewOf(to), Access::Point);
-  RowKernel(k, domain, std::move(elements), arguments, std::move(moved)).emit();
+  RowKernel(k, domain, std::move(elements), arguments, std::move(moved))
+      .emit(planSideBySide(domain, accessed, LaunchOp(), machine));
   return {func, 0};
+}
+
+/// What a launch reads and writes.
+SmallVector<Accessed> accessedBy(LaunchOp launch) {
+  SmallVector<Accessed> result;
+  auto add = [&](ValueRange operands, unsigned first) {
+    for (auto [i, operand] : llvm::enumerate(operands))
+      result.push_back({viewOf(cast<MemRefType>(operand.getType())),
+                        launch.getAccessOf(first + i)});
+  };
+  add(launch.getReads(), 0);
+  add(launch.getWrites(), launch.getReads().size());
+  return result;
 }
 
 } // namespace
@@ -435,31 +391,37 @@ SmallVector<Type> tfm::bufferTypes(LaunchOp launch) {
 }
 
 Kernel tfm::emitRowKernel(OpBuilder &builder, ModuleOp module, StringRef name,
-                          LaunchOp launch, int64_t lanes) {
-  KeptValues kept(launch, lanes);
-  BegunKernel begun(builder, module, name, bufferTypes(launch), lanes,
+                          LaunchOp launch, const CpuMachine &machine) {
+  Domain domain = launch.getDomain();
+  std::optional<SideBySide> sideBySide;
+  if (launch.getKind() == KernelKind::Row)
+    sideBySide = planSideBySide(domain, accessedBy(launch), launch, machine);
+  KeptValues kept(launch, sideBySide
+                              ? domain.cols * sideBySide->rows(machine.lanes)
+                              : loopedColumns(domain.cols, machine.lanes));
+  BegunKernel begun(builder, module, name, bufferTypes(launch), machine.lanes,
                     kept.bytes());
   auto &[func, k, arguments, pointers] = begun;
   if (launch.getKind() == KernelKind::Fold)
     emitFold(k, launch, pointers, arguments);
   else
-    RowKernel(k, launch, pointers, arguments, kept).emit();
+    RowKernel(k, launch, pointers, arguments, kept).emit(sideBySide);
   return {func, kept.bytes()};
 }
 
 Kernel tfm::emitCopyKernel(OpBuilder &builder, ModuleOp module, StringRef name,
-                           CopyOp copy, int64_t lanes) {
+                           CopyOp copy, const CpuMachine &machine) {
   Value source = copy.getFrom();
   return emitMoved(
       builder, module, name, source, copy.getFrom().getType(),
-      copy.getTo().getType(), lanes,
+      copy.getTo().getType(), machine,
       [&](ElementEmitter &elements) { return elements.full(source); });
 }
 
 Kernel tfm::emitFillKernel(OpBuilder &builder, ModuleOp module, StringRef name,
-                           FillOp fill, int64_t lanes) {
+                           FillOp fill, const CpuMachine &machine) {
   return emitMoved(builder, module, name, Value(), MemRefType(),
-                   fill.getTo().getType(), lanes,
+                   fill.getTo().getType(), machine,
                    [&](ElementEmitter &elements) {
                      return elements.number(cast<TypedAttr>(fill.getValue()));
                    });

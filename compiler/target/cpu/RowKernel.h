@@ -9,6 +9,7 @@
 #define TFM_TARGET_CPU_ROWKERNEL_H
 
 #include "compiler/schedule/SchedDialect.h"
+#include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/emit/KernelBuilder.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -38,13 +39,15 @@ struct BegunKernel {
 /// is walked once per pass, in vectors.
 Kernel emitRowKernel(mlir::OpBuilder &builder, mlir::ModuleOp module,
                      llvm::StringRef name, sched::LaunchOp launch,
-                     int64_t lanes);
+                     const CpuMachine &machine);
 
 /// Emit what moves elements, and what sets them.
 Kernel emitCopyKernel(mlir::OpBuilder &builder, mlir::ModuleOp module,
-                      llvm::StringRef name, sched::CopyOp copy, int64_t lanes);
+                      llvm::StringRef name, sched::CopyOp copy,
+                      const CpuMachine &machine);
 Kernel emitFillKernel(mlir::OpBuilder &builder, mlir::ModuleOp module,
-                      llvm::StringRef name, sched::FillOp fill, int64_t lanes);
+                      llvm::StringRef name, sched::FillOp fill,
+                      const CpuMachine &machine);
 
 /// Emits `base[ids[i]] += updates[i]`, in place: threads share the columns, so
 /// that every row is added in order.

@@ -57,16 +57,17 @@ ElementEmitter::ElementEmitter(KernelBuilder &k, LaunchOp launch,
 
 void ElementEmitter::addRead(Value value, Value pointer, const View &view,
                              Access access) {
-  reads[value.getAsOpaquePointer()] = makeWindow(pointer, view, access);
+  reads[value.getAsOpaquePointer()] = makeWindow(domain, pointer, view, access);
 }
 
 void ElementEmitter::addWrite(Value pointer, const View &view, Access access) {
-  writes.push_back(makeWindow(pointer, view, access));
+  writes.push_back(makeWindow(domain, pointer, view, access));
 }
 
-ElementEmitter::Window ElementEmitter::makeWindow(Value pointer,
+ElementEmitter::Window ElementEmitter::makeWindow(const Domain &domain,
+                                                  Value pointer,
                                                   const View &view,
-                                                  Access access) const {
+                                                  Access access) {
   Window window;
   window.pointer = pointer;
   window.view = view;
@@ -87,6 +88,17 @@ ElementEmitter::Window ElementEmitter::makeWindow(Value pointer,
   window.leading = mergeAxes(ArrayRef(flat.shape).drop_back(),
                              ArrayRef(flat.strides).drop_back());
   return window;
+}
+
+std::optional<ElementEmitter::Strides>
+ElementEmitter::stridesOf(const Domain &domain, const View &view,
+                          Access access) {
+  Window window = makeWindow(domain, Value(), view, access);
+  if (window.perElement)
+    return std::nullopt;
+  return Strides{window.columnStride, window.rowStride(),
+                 window.leading.empty() ? domain.rows
+                                        : window.leading.back().first};
 }
 
 void ElementEmitter::beginRow(Value newRow) {
@@ -115,6 +127,24 @@ void ElementEmitter::beginColumns(Value newColumn, Value newMask, int64_t chunk,
     keepMasks.clear();
 }
 
+void ElementEmitter::beginTile(Value newColumn, int64_t count) {
+  tileColumn = newColumn;
+  tileCount = count;
+  loadedTiles.clear();
+}
+
+void ElementEmitter::beginColumn(int64_t number, Value newMask,
+                                 Operation *loop) {
+  tileNumber = number;
+  beginColumns(k.add(tileColumn, number), newMask, kAnyColumn, loop);
+}
+
+void ElementEmitter::endTile() {
+  for (auto &[window, columns] : tilesToStore)
+    storeTile(*window, columns);
+  tilesToStore.clear();
+}
+
 void ElementEmitter::provide(Value value, Value vector) {
   (*columnValues)[value] = vector;
 }
@@ -127,7 +157,11 @@ void ElementEmitter::provideScalar(Value value, Value scalarValue) {
 //===----------------------------------------------------------------------===//
 
 Type ElementEmitter::typeOf(Type element, bool vector) const {
-  return vector ? k.registerOf(element) : element;
+  return vector || rowsSideBySide ? k.registerOf(element) : element;
+}
+
+Value ElementEmitter::repeated(Value ofRow) {
+  return rowsSideBySide ? ofRow : k.broadcast(ofRow);
 }
 
 /// `element`, in a vector where `like` is one.
@@ -288,9 +322,66 @@ Value ElementEmitter::loadFull(const Window &window) {
   if (window.perElement)
     return loadAt(window, elementIndex(window), 0);
   if (window.columnStride == 0)
-    return k.broadcast(loadRowScalar(window));
+    return repeated(loadRowScalar(window));
+  if (rowsSideBySide && window.isTurned()) {
+    auto &tile = loadedTiles[&window];
+    if (tile.empty())
+      tile = loadTile(window);
+    return tile[tileNumber];
+  }
   Value offset = k.add(rowOffset(window), k.mul(column, window.columnStride));
-  return loadAt(window, offset, window.columnStride);
+  if (!rowsSideBySide)
+    return loadAt(window, offset, window.columnStride);
+  if (window.rowStride() != 0)
+    return loadAt(window, offset, window.rowStride());
+  Type element = window.view.element;
+  return k.broadcast(fromMemory(
+      LLVM::LoadOp::create(k.b, k.loc, memoryType(element),
+                           address(k, window.pointer, element, offset),
+                           alignmentOf(element)),
+      element));
+}
+
+std::pair<Value, Value> ElementEmitter::tileRow(const Window &window,
+                                                int64_t lane) {
+  Type element = window.view.element;
+  Value offset =
+      k.add(k.add(rowOffset(window), tileColumn), lane * window.rowStride());
+  Value columns;
+  if (tileCount < k.lanes)
+    columns = k.maskOf(k.i64(tileCount));
+  if (mask) {
+    Value exists =
+        k.broadcast(Value(vector::ExtractOp::create(k.b, k.loc, mask, lane)));
+    columns = columns
+                  ? Value(arith::AndIOp::create(k.b, k.loc, columns, exists))
+                  : exists;
+  }
+  return {address(k, window.pointer, element, offset), columns};
+}
+
+SmallVector<Value> ElementEmitter::loadTile(const Window &window) {
+  Type element = window.view.element;
+  VectorType type = k.vecType.clone(memoryType(element));
+  SmallVector<Value> rows;
+  for (int64_t lane = 0; lane < k.lanes; ++lane) {
+    auto [pointer, columns] = tileRow(window, lane);
+    rows.push_back(k.loadAs(type, pointer, columns));
+  }
+  k.transpose(rows);
+  for (Value &column : rows)
+    column = fromMemory(column, element);
+  return rows;
+}
+
+void ElementEmitter::storeTile(const Window &window, ArrayRef<Value> columns) {
+  SmallVector<Value> rows(columns);
+  std::fill(rows.begin() + tileCount, rows.end(), columns.front());
+  k.transpose(rows);
+  for (auto [lane, row] : llvm::enumerate(rows)) {
+    auto [pointer, columns] = tileRow(window, static_cast<int64_t>(lane));
+    k.store(row, pointer, columns);
+  }
 }
 
 Value ElementEmitter::loadRowScalar(const Window &window) {
@@ -299,28 +390,48 @@ Value ElementEmitter::loadRowScalar(const Window &window) {
   if (columnLoop)
     k.b.setInsertionPoint(columnLoop);
   Type element = window.view.element;
+  if (rowsSideBySide && window.rowStride() != 0)
+    return loadAt(window, offset, window.rowStride());
   Value pointer = address(k, window.pointer, element, offset);
-  return fromMemory(LLVM::LoadOp::create(k.b, k.loc, memoryType(element),
-                                         pointer, alignmentOf(element)),
-                    element);
+  Value one = fromMemory(LLVM::LoadOp::create(k.b, k.loc, memoryType(element),
+                                              pointer, alignmentOf(element)),
+                         element);
+  return rowsSideBySide ? k.broadcast(one) : one;
 }
 
 void ElementEmitter::store(unsigned index, Value vector) {
   const Window &window = writes[index];
+  vector = toMemory(vector, window.view.element);
+  if (window.perElement)
+    return storeAt(window, elementIndex(window), /*stride=*/0, vector);
+  if (rowsSideBySide && window.isTurned()) {
+    auto &tile = tilesToStore[&window];
+    tile.resize(k.lanes);
+    tile[tileNumber] = vector;
+    return;
+  }
+  Value offset = rowOffset(window);
+  if (domain.cols != 1)
+    offset = k.add(offset, k.mul(column, window.columnStride));
+  storeAt(window, offset,
+          rowsSideBySide     ? window.rowStride()
+          : domain.cols == 1 ? 1
+                             : window.columnStride,
+          vector);
+}
+
+/// Stores `lanes` elements, `stride` apart from `offset` on, or at each of the
+/// `offset`s.
+void ElementEmitter::storeAt(const Window &window, Value offset, int64_t stride,
+                             Value vector) {
   Type element = window.view.element;
   unsigned alignment = alignmentOf(element);
-  vector = toMemory(vector, element);
-  Value offsets;
-  if (window.perElement) {
-    offsets = elementIndex(window);
-  } else {
-    Value offset = rowOffset(window);
-    if (domain.cols != 1)
-      offset = k.add(offset, k.mul(column, window.columnStride));
-    if (k.lanes == 1)
-      return storeOne(address(k, window.pointer, element, offset), vector,
-                      alignment);
-    if (window.columnStride == 1 || domain.cols == 1) {
+  if (k.lanes == 1)
+    return storeOne(address(k, window.pointer, element, offset), vector,
+                    alignment);
+  Value offsets = offset;
+  if (!isa<VectorType>(offset.getType())) {
+    if (stride == 1) {
       Value pointer = address(k, window.pointer, element, offset);
       if (mask)
         LLVM::MaskedStoreOp::create(k.b, k.loc, vector, pointer, mask,
@@ -332,15 +443,12 @@ void ElementEmitter::store(unsigned index, Value vector) {
     auto type = VectorType::get({k.lanes}, k.i64Type);
     SmallVector<int64_t> steps(k.lanes);
     for (int64_t i = 0; i < k.lanes; ++i)
-      steps[i] = i * window.columnStride;
+      steps[i] = i * stride;
     Value iota = arith::ConstantOp::create(
         k.b, k.loc, DenseElementsAttr::get(type, ArrayRef<int64_t>(steps)));
     offsets =
         k.add(vector::BroadcastOp::create(k.b, k.loc, type, offset), iota);
   }
-  if (k.lanes == 1)
-    return storeOne(address(k, window.pointer, element, offsets), vector,
-                    alignment);
   Value all = mask;
   if (!all)
     all = arith::ConstantOp::create(k.b, k.loc,
@@ -363,6 +471,9 @@ void ElementEmitter::storeOne(Value pointer, Value value, unsigned alignment) {
 void ElementEmitter::storeScalar(unsigned index, Value scalarValue) {
   const Window &window = writes[index];
   Type element = window.view.element;
+  if (rowsSideBySide)
+    return storeAt(window, rowOffset(window), window.rowStride(),
+                   toMemory(scalarValue, element));
   LLVM::StoreOp::create(k.b, k.loc, toMemory(scalarValue, element),
                         address(k, window.pointer, element, rowOffset(window)),
                         alignmentOf(element));
@@ -400,6 +511,9 @@ Value ElementEmitter::indexAlong(RankedTensorType type, int64_t axis,
     inner *= size;
   int64_t size = type.getDimSize(axis);
   bool lastIsColumn = vector && type.getShape().back() == domain.cols;
+  if (rowsSideBySide)
+    return k.broadcast(
+        Value(arith::TruncIOp::create(k.b, k.loc, k.b.getI32Type(), column)));
   if (!vector || (lastIsColumn && axis != type.getRank() - 1)) {
     // Constant within the row.
     if (vector)
@@ -543,7 +657,7 @@ Value ElementEmitter::full(Value value) {
   Operation *op = value.getDefiningOp();
   // A row's scalar in a place for a vector.
   if (Value known = rowValues.lookup(value))
-    return remember(k.broadcast(known));
+    return remember(repeated(known));
   if (auto it = reads.find(value.getAsOpaquePointer()); it != reads.end())
     return remember(loadFull(it->second));
   if (auto constantOp = dyn_cast<ConstantOp>(op))
@@ -555,7 +669,7 @@ Value ElementEmitter::full(Value value) {
   if (isa<ReshapeOp>(op))
     return remember(full(op->getOperand(0)));
   if (isa<BroadcastOp>(op))
-    return remember(k.broadcast(scalar(op->getOperand(0))));
+    return remember(repeated(scalar(op->getOperand(0))));
   return remember(compute(op, /*vector=*/true));
 }
 

@@ -12,8 +12,10 @@
 #include "compiler/schedule/View.h"
 #include "compiler/target/emit/KernelBuilder.h"
 
+#include "llvm/ADT/MapVector.h"
 #include <deque>
 #include <map>
+#include <optional>
 
 namespace tfm {
 
@@ -30,6 +32,10 @@ inline mlir::Type memoryType(mlir::Type element) {
 /// `KernelBuilder` of one lane) a vector is the scalar of one column, and that
 /// column is within the row, whatever the mask: it says what is loaded, stored
 /// and added up.
+///
+/// Rows may also go side by side (`putRowsSideBySide`): then a vector is of one
+/// column of `lanes` rows, the mask says which of them exist, and the scalar of
+/// a row is a vector, too.
 class ElementEmitter {
 public:
   /// Of the body of `launch`; `pointers` are to its reads and writes.
@@ -45,6 +51,27 @@ public:
                sched::Access access);
   /// The next write goes through `view` of `pointer`.
   void addWrite(mlir::Value pointer, const View &view, sched::Access access);
+
+  /// How far apart the elements of neighbouring columns, and rows, lie, and how
+  /// many rows in a run lie as far apart.
+  struct Strides {
+    int64_t columns, rows, run;
+  };
+  /// Of what a kernel of a domain reads or writes; none where no strides say
+  /// it.
+  static std::optional<Strides>
+  stridesOf(const Domain &domain, const View &view, sched::Access access);
+
+  /// A vector is of `lanes` rows from now on, at one column, all in a run.
+  void putRowsSideBySide() { rowsSideBySide = true; }
+  /// Moves to `count` columns from `column` on, at most as many as lanes:
+  /// `beginColumns` goes to each of them, the one that is `number` columns
+  /// behind the first. Elements of which those of a row lie together are read
+  /// and written as a tile of all these columns, turned in registers.
+  void beginTile(mlir::Value column, int64_t count);
+  void beginColumn(int64_t number, mlir::Value mask, mlir::Operation *loop);
+  /// Stores the tiles.
+  void endTile();
 
   /// Starts row `row`; what was known of the last row is forgotten.
   void beginRow(mlir::Value row);
@@ -89,9 +116,15 @@ private:
     llvm::SmallVector<std::pair<int64_t, int64_t>> leading; // size, stride
     int64_t columnStride = 0;
     bool perElement = false; // no stride can say it: each element is looked up
+
+    int64_t rowStride() const {
+      return leading.empty() ? 0 : leading.back().second;
+    }
+    /// Whether columns are neighbours, and rows are not.
+    bool isTurned() const { return columnStride == 1 && rowStride() > 1; }
   };
-  Window makeWindow(mlir::Value pointer, const View &view,
-                    sched::Access access) const;
+  static Window makeWindow(const Domain &domain, mlir::Value pointer,
+                           const View &view, sched::Access access);
   mlir::Value rowOffset(const Window &window);
   mlir::Value loadFull(const Window &window);
   mlir::Value loadRowScalar(const Window &window);
@@ -113,6 +146,16 @@ private:
   mlir::Value fromMemory(mlir::Value value, mlir::Type element);
   mlir::Value toMemory(mlir::Value value, mlir::Type element);
   mlir::Value columnNumbers();
+  /// What a row knows, at all columns.
+  mlir::Value repeated(mlir::Value ofRow);
+  void storeAt(const Window &window, mlir::Value offset, int64_t stride,
+               mlir::Value vector);
+  /// The address of row `lane` of those that are side by side, and which of the
+  /// tile's columns it has (null: all lanes).
+  std::pair<mlir::Value, mlir::Value> tileRow(const Window &window,
+                                              int64_t lane);
+  llvm::SmallVector<mlir::Value> loadTile(const Window &window);
+  void storeTile(const Window &window, llvm::ArrayRef<mlir::Value> columns);
 
   KernelBuilder &k;
   const Domain domain;
@@ -134,6 +177,12 @@ private:
                  llvm::SmallVector<mlir::Value>>
       keepMasks;
   int64_t columnInBlock = -1, block = -1;
+  bool rowsSideBySide = false;
+  /// The tile's first column, their number, and the one that is current.
+  mlir::Value tileColumn;
+  int64_t tileCount = 0, tileNumber = 0;
+  llvm::MapVector<const Window *, llvm::SmallVector<mlir::Value>> loadedTiles,
+      tilesToStore;
 };
 
 } // namespace tfm

@@ -241,6 +241,41 @@ Value KernelBuilder::shuffle(Value x, Value y, ArrayRef<int64_t> lanesOfBoth) {
   return vector::ShuffleOp::create(b, loc, x, y, lanesOfBoth);
 }
 
+/// The bits of a register's number and of a lane's trade places one by one: for
+/// each two registers that differ in one bit of their number are shuffled.
+/// Lanes that lie in the same 128 bits take turns, as processors' instructions
+/// have it, and then whole ones of 128 bits change places.
+void KernelBuilder::transpose(MutableArrayRef<Value> registers) {
+  Type element = cast<VectorType>(registers.front().getType()).getElementType();
+  int64_t inner = std::min<int64_t>(
+      lanes, 128 / static_cast<int64_t>(element.getIntOrFloatBitWidth()));
+  auto swap = [&](int64_t bit, ArrayRef<int64_t> low, ArrayRef<int64_t> high) {
+    for (int64_t i = 0; i < lanes; ++i) {
+      if (i & bit)
+        continue;
+      Value x = registers[i], y = registers[i + bit];
+      registers[i] = shuffle(x, y, low);
+      registers[i + bit] = shuffle(x, y, high);
+    }
+  };
+  SmallVector<int64_t> low, high;
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    int64_t of = lane / inner * inner + lane % inner / 2 + lane % 2 * lanes;
+    low.push_back(of);
+    high.push_back(of + inner / 2);
+  }
+  for (int64_t bit = inner / 2; bit > 0; bit /= 2)
+    swap(bit, low, high);
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    // Every second 128 bits of both, one register after the other.
+    int64_t of = lane / inner * 2 * inner + lane % inner;
+    low[lane] = of;
+    high[lane] = of + inner;
+  }
+  for (int64_t bit = inner; bit < lanes; bit *= 2)
+    swap(bit, low, high);
+}
+
 static scf::ForOp makeLoop(KernelBuilder &k, Value from, Value to, Value step,
                            ValueRange init, KernelBuilder::LoopBody body) {
   return scf::ForOp::create(

@@ -127,6 +127,9 @@ public:
   /// Two registers' lanes by their number in the concatenation of both.
   mlir::Value shuffle(mlir::Value x, mlir::Value y,
                       llvm::ArrayRef<int64_t> lanesOfBoth);
+  /// Lane i of register k to lane k of register i: `registers` are `lanes`
+  /// vectors of as many elements.
+  void transpose(llvm::MutableArrayRef<mlir::Value> registers);
 
   using LoopBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(
       mlir::Value, mlir::ValueRange)>;

@@ -1,4 +1,5 @@
 // RUN: tfm-opt %s --tfm-decompose --cse --canonicalize | FileCheck %s
+// RUN: tfm-opt %s --tfm-decompose=scans=true | FileCheck %s --check-prefix=SCANS
 
 // The maximum is made finite, and the sum at least 1, so that a row that is
 // minus infinity throughout gives zeros.
@@ -119,6 +120,22 @@ func.func @layers(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
 func.func @cumsum(%x: tensor<2x5xf32>) -> tensor<2x5xf32> {
   %y = tfm.cumsum %x axis 1 : tensor<2x5xf32>
   return %y : tensor<2x5xf32>
+}
+
+// Where a kernel computes sums of rows, they go along the last axis; of a single
+// element there is nothing to add up.
+// SCANS-LABEL: @cumsum_middle(
+// SCANS-SAME: %[[X:.*]]: tensor<2x1x5x3x4xf32>)
+// SCANS-NEXT: %[[T:.*]] = tfm.transpose %[[X]] [0, 1, 3, 4, 2]
+// SCANS-NEXT: %[[S:.*]] = tfm.cumsum %[[T]] axis 4 reverse : tensor<2x1x3x4x5xf32>
+// SCANS-NEXT: %[[Y:.*]] = tfm.transpose %[[S]] [0, 1, 4, 2, 3]
+// SCANS-NEXT: %[[L:.*]] = tfm.cumsum %[[Y]] axis 4 : tensor<2x1x5x3x4xf32>
+// SCANS-NEXT: return %[[L]]
+func.func @cumsum_middle(%x: tensor<2x1x5x3x4xf32>) -> tensor<2x1x5x3x4xf32> {
+  %y = tfm.cumsum %x axis 2 reverse : tensor<2x1x5x3x4xf32>
+  %z = tfm.cumsum %y axis 1 : tensor<2x1x5x3x4xf32>
+  %l = tfm.cumsum %z axis 4 : tensor<2x1x5x3x4xf32>
+  return %l : tensor<2x1x5x3x4xf32>
 }
 
 // CHECK-LABEL: @cumsum_reverse(

@@ -234,8 +234,16 @@ TEST(QuotientCompiled, OfTheSmallestInteger) {
 
 // Along every axis, from both ends, of any length.
 TEST(CumsumCompiled, ValuesAndDerivatives) {
-  for (const char *shape : {"1x1", "2x3", "5x17", "64x3", "1x331"})
-    for (int axis : {0, 1})
+  for (auto [shape, axes] : {std::pair("1x1", 2),
+                             {"2x3", 2},
+                             {"5x17", 2},
+                             {"64x3", 2},
+                             {"1x331", 2},
+                             {"331", 1},
+                             {"2x19x37", 3},
+                             {"3x64x48", 3},
+                             {"2x33x3x16", 4}})
+    for (int axis = 0; axis < axes; ++axis)
       for (const char *from : {"", "reverse"})
         expectDerivativeCompiled(llvm::formatv(R"(
               func.func @f(%x: tensor<{0}xf32>) -> tensor<{0}xf32> {{
@@ -245,6 +253,63 @@ TEST(CumsumCompiled, ValuesAndDerivatives) {
               })",
                                                shape, axis, from)
                                      .str());
+}
+
+/// Shapes whose last two axes are those of a matrix that is turned: of one
+/// element, of odd sizes, prime ones, whole vectors and blocks of them.
+const std::tuple<int, int, int> turnedShapes[] = {
+    {1, 1, 1},   {2, 3, 5},    {3, 17, 31}, {1, 37, 101}, {2, 64, 48},
+    {1, 16, 16}, {5, 11, 128}, {1, 130, 9}, {2, 8, 7},    {4, 32, 257}};
+
+// Functions of rows along another axis than the last.
+TEST(SideBySideCompiled, ValuesAndDerivatives) {
+  for (auto [batch, rows, columns] : turnedShapes)
+    for (const char *op :
+         {"softmax %t", "log_softmax %t", "normalize %t eps 1.0e-5",
+          "rms_normalize %t eps 1.0e-6"})
+      expectDerivativeCompiled(llvm::formatv(R"(
+            func.func @f(%x: tensor<{0}x{1}x{2}xf32>, %g: tensor<{1}xf32>) -> (tensor<{0}x{1}x{2}xf32>, tensor<{0}x{2}x{1}xf32>) {{
+              %t = tfm.transpose %x [0, 2, 1] : tensor<{0}x{1}x{2}xf32>
+              %s = tfm.{3} : tensor<{0}x{2}x{1}xf32>
+              %b = tfm.broadcast %g : tensor<{1}xf32> to tensor<{0}x{2}x{1}xf32>
+              %w = tfm.mul %s, %b : tensor<{0}x{2}x{1}xf32>
+              %y = tfm.transpose %w [0, 2, 1] : tensor<{0}x{2}x{1}xf32>
+              return %y, %s : tensor<{0}x{1}x{2}xf32>, tensor<{0}x{2}x{1}xf32>
+            })",
+                                             batch, rows, columns, op)
+                                   .str());
+}
+
+// Every element of a transpose is in its place, of every type.
+TEST(SideBySideCompiled, TransposesMoveEveryElement) {
+  for (auto [batch, rows, columns] : turnedShapes) {
+    std::string text = llvm::formatv(R"(
+      func.func @train(%x: tensor<{0}x{1}x{2}xf32>) -> (tensor<{0}x{2}x{1}xf32>, tensor<{0}x{2}x{1}xf32>, tensor<{0}x{2}x{1}xi32>) {{
+        %y = tfm.transpose %x [0, 2, 1] : tensor<{0}x{1}x{2}xf32>
+        %n = tfm.cast %x : tensor<{0}x{1}x{2}xf32> to tensor<{0}x{1}x{2}xbf16>
+        %t = tfm.transpose %n [0, 2, 1] : tensor<{0}x{1}x{2}xbf16>
+        %z = tfm.cast %t : tensor<{0}x{2}x{1}xbf16> to tensor<{0}x{2}x{1}xf32>
+        %i = tfm.cast %x : tensor<{0}x{1}x{2}xf32> to tensor<{0}x{1}x{2}xi32>
+        %j = tfm.transpose %i [0, 2, 1] : tensor<{0}x{1}x{2}xi32>
+        return %y, %z, %j : tensor<{0}x{2}x{1}xf32>, tensor<{0}x{2}x{1}xf32>, tensor<{0}x{2}x{1}xi32>
+      })",
+                                     batch, rows, columns)
+                           .str();
+    TestModule module(text);
+    ASSERT_TRUE(module.function("train")) << text;
+    Tensor x({batch, rows, columns}, 0.0);
+    // Whole numbers that bf16 has, each other than its neighbours.
+    for (int64_t i = 0; i < x.size(); ++i)
+      x.data[i] = static_cast<double>(i % 251 - 125);
+    std::vector<Tensor> results = runCompiled(module, {x});
+    ASSERT_EQ(results.size(), 3u);
+    for (const Tensor &result : results)
+      for (int64_t b = 0; b < batch; ++b)
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t c = 0; c < columns; ++c)
+            ASSERT_EQ(result.at({b, c, r}), x.at({b, r, c}))
+                << batch << "x" << rows << "x" << columns;
+  }
 }
 
 // Values, places and derivatives, in rows of any length.
