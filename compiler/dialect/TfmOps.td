@@ -585,7 +585,8 @@ def CacheUpdateOp : Tfm_PureOp<"cache_update", [AllTypesMatch<["base", "y"]>]> {
     `base` is a cache `[B, heads, S, d]`, `updates` `[B, heads, T, d]`, `positions`
     `[B]`. The result is `base` with `y[b, h, positions[b] + t] = updates[b, h, t]`;
     rows outside of the cache are left out. In a `ring` position `p` has row
-    `p mod S` instead, where it takes the place of `p - S`.
+    `p mod S` instead, where it takes the place of `p - S`. A base `[1, heads, S,
+    d]` is that of all B, no two of which write the same row.
 
     Example:
 

@@ -365,11 +365,12 @@ LogicalResult ScatterAddOp::verify() {
 LogicalResult CacheUpdateOp::verify() {
   ArrayRef<int64_t> base = shapeOf(getBase()), updates = shapeOf(getUpdates()),
                     positions = shapeOf(getPositions());
-  if (base.size() != 4 || updates.size() != 4 || base[0] != updates[0] ||
-      base[1] != updates[1] || base[3] != updates[3] ||
-      positions != base.take_front(1))
-    return emitOpError("expected base [B, heads, S, d], updates [B, heads, T, "
-                       "d], positions [B]");
+  if (base.size() != 4 || updates.size() != 4 ||
+      (base[0] != updates[0] && base[0] != 1) || base[1] != updates[1] ||
+      base[3] != updates[3] || positions != updates.take_front(1))
+    return emitOpError(
+        "expected base [B or 1, heads, S, d], updates [B, heads, "
+        "T, d], positions [B]");
   if (elementOf(getUpdates()) != elementOf(getBase()))
     return emitOpError("base and updates differ in their element type");
   if (getRing() && updates[2] > base[2])

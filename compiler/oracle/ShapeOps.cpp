@@ -194,6 +194,7 @@ void cacheUpdate(Frame &frame, CacheUpdateOp op) {
   Tensor y = frame.get(op.getBase());
   forEachIndex(updates.shape, [&](ArrayRef<int64_t> index) {
     Index to(index.begin(), index.end());
+    to[0] %= y.shape[0];
     to[2] += static_cast<int64_t>(positions.data[index[0]]);
     if (op.getRing())
       to[2] %= y.shape[2];

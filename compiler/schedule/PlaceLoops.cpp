@@ -75,9 +75,16 @@ static bool isReadAfter(Value value, Operation *op) {
 bool ValuePlacer::canWriteOver(Value arg, Value next, Block &block) {
   next = throughReshapes(next);
   auto writer = next.getDefiningOp<KernelOp>();
-  if (!writer || writer->getBlock() != &block ||
-      (writer.getKind() != KernelKind::Row &&
-       writer.getKind() != KernelKind::Matmul))
+  if (!writer || writer->getBlock() != &block)
+    return false;
+  // Some rows are written onto what the others stay as.
+  if (writer.getKind() == KernelKind::CacheUpdate)
+    return viewBase(writer.getInputs().front()) == arg &&
+           llvm::none_of(writer.getInputs().drop_front(),
+                         [&](Value input) { return viewBase(input) == arg; }) &&
+           !isReadAfter(arg, writer);
+  if (writer.getKind() != KernelKind::Row &&
+      writer.getKind() != KernelKind::Matmul)
     return false;
   unsigned number = cast<OpResult>(next).getResultNumber();
   Operation *def = writer.getYield()->getOperand(number).getDefiningOp();

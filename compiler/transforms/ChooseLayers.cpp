@@ -7,8 +7,10 @@
 
 #include "compiler/dialect/TfmBuilder.h"
 #include "compiler/transforms/Passes.h"
+#include "compiler/transforms/SomeRows.h"
 
 #include "mlir/IR/Matchers.h"
+#include "llvm/Support/MathExtras.h"
 
 namespace tfm {
 #define GEN_PASS_DEF_CHOOSELAYERSPASS
@@ -25,8 +27,16 @@ namespace {
 
 /// What layers of a repeat do something: those whose number is among `ids`.
 struct Choice {
-  Value ids;     ///< before the repeat, of any shape
+  Value ids;     ///< before the repeat, [rows..., k]
   Value numbers; ///< the number of each layer, [layers]
+  Value result;  ///< in the layer, of the rows that chose it
+
+  int64_t layers() const { return tensorType(numbers).getDimSize(0); }
+  int64_t numIds() const { return tensorType(ids).getNumElements(); }
+  ArrayRef<int64_t> rowAxes() const {
+    return tensorType(ids).getShape().drop_back();
+  }
+  int64_t rows() const { return numIds() / tensorType(ids).getShape().back(); }
 };
 
 } // namespace
@@ -69,15 +79,14 @@ static std::optional<Choice> choiceOf(RepeatOp repeat) {
                             repeat.getStacked());
   if (!ids || !numbers || tensorType(numbers).getRank() != 1)
     return std::nullopt;
-  return Choice{ids, numbers};
+  return Choice{ids, numbers, select.getA()};
 }
 
 /// The layers whose number is among the ids, each once and in their order, and
 /// then as many others as there are ids in all.
 static Value orderOf(TfmBuilder b, const Choice &choice) {
   RankedTensorType ids = tensorType(choice.ids);
-  int64_t layers = tensorType(choice.numbers).getDimSize(0),
-          turns = ids.getNumElements();
+  int64_t layers = choice.layers(), turns = choice.numIds();
   RankedTensorType pairs = ids.clone({layers, turns});
   Value isIt = b.compare(
       CompareKind::eq,
@@ -92,16 +101,176 @@ static Value orderOf(TfmBuilder b, const Choice &choice) {
   return b.reshape(largest.getIndices(), ids.clone({turns}));
 }
 
+/// Rows that chose the same layer, some at a time.
+struct Groups {
+  Value order; ///< the layer of each group, [groups]
+  Value rows;  ///< its rows, and then the number of all, [groups, together]
+
+  /// How many there may be, whatever is chosen.
+  static int64_t most(const Choice &choice, int64_t together) {
+    int64_t layers = choice.layers();
+    return std::min((choice.numIds() + layers * (together - 1)) / together,
+                    layers * static_cast<int64_t>(
+                                 llvm::divideCeil(choice.rows(), together)));
+  }
+};
+
+/// The groups of the first layer that is chosen, those of the next one, and so
+/// on. What is left over are groups of the last one, without rows.
+static Groups groupsOf(TfmBuilder b, const Choice &choice, int64_t together) {
+  int64_t layers = choice.layers(), rows = choice.rows(),
+          perRow = choice.numIds() / rows,
+          groups = Groups::most(choice, together);
+  Type f32 = b.builder.getF32Type(), i32 = b.builder.getI32Type();
+  auto floats = [&](ArrayRef<int64_t> shape) {
+    return RankedTensorType::get(shape, f32);
+  };
+  auto repeated = [&](Value x, ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
+    RankedTensorType type = tensorType(x);
+    return b.broadcast(b.reshape(x, type.clone(from)), type.clone(to));
+  };
+  auto sum = [&](Value x, int64_t axis) -> Value {
+    return ReduceSumOp::create(b.builder, b.loc, x, axis);
+  };
+  auto largest = [&](Value x, int64_t axis) -> Value {
+    return ReduceMaxOp::create(b.builder, b.loc, x, axis);
+  };
+  auto cumulative = [&](Value x) -> Value {
+    return CumsumOp::create(b.builder, b.loc, x, 1);
+  };
+  auto count = [&](ArrayRef<int64_t> shape, int64_t axis) {
+    Value ids = IotaOp::create(b.builder, b.loc,
+                               RankedTensorType::get(shape, i32), axis);
+    return b.cast(ids, f32);
+  };
+  auto atMost = [&](Value x, Value y) {
+    return b.cast(b.compare(CompareKind::le, x, y), f32);
+  };
+
+  // How many rows up to each chose a layer.
+  int64_t pairs[] = {layers, rows, perRow};
+  Value isIt =
+      b.compare(CompareKind::eq, repeated(choice.ids, {1, rows, perRow}, pairs),
+                repeated(choice.numbers, {layers, 1, 1}, pairs));
+  Value isChosen =
+      b.reshape(largest(b.cast(isIt, f32), 2), floats({layers, rows}));
+  Value upTo = cumulative(isChosen);
+  // How many groups each has, and where they begin.
+  Value chosen = b.reshape(sum(isChosen, 1), floats({1, layers}));
+  Value full = b.cast(b.plus(chosen, together - 1), i32);
+  Value own = b.cast(b.div(full, b.constant(full, together)), f32);
+  Value end = cumulative(own), begin = b.sub(end, own);
+  // The layer of each group is behind those whose groups all come before.
+  Value group = count({groups, 1}, 0);
+  Value before = sum(atMost(repeated(end, {1, layers}, {groups, layers}),
+                            b.broadcast(group, floats({groups, layers}))),
+                     1);
+  Value isAny = MinOp::create(b.builder, b.loc, own, b.constant(own, 1));
+  Value last = largest(b.mul(isAny, count({1, layers}, 1)), 1);
+  Value layer = MinOp::create(b.builder, b.loc, before,
+                              b.broadcast(last, floats({groups, 1})));
+  Value order =
+      b.reshape(b.cast(layer, i32), RankedTensorType::get({groups}, i32));
+  auto ofLayer = [&](Value table) -> Value {
+    return GatherOp::create(b.builder, b.loc, table, order);
+  };
+  // A row is where as many as come before it in the layer have been seen.
+  Value first = ofLayer(b.reshape(begin, floats({layers, 1})));
+  int64_t slots[] = {groups, together}, all[] = {groups, together, rows};
+  Value slot =
+      b.add(b.broadcast(b.scale(b.sub(group, first), together), floats(slots)),
+            count(slots, 1));
+  Value seen = sum(atMost(repeated(ofLayer(upTo), {groups, 1, rows}, all),
+                          repeated(slot, {groups, together, 1}, all)),
+                   2);
+  return {order,
+          b.reshape(b.cast(seen, i32), RankedTensorType::get(slots, i32))};
+}
+
+/// Each turn is of `together` rows that chose a layer.
+static void group(RepeatOp repeat, const Choice &choice, int64_t together) {
+  OpBuilder builder(repeat);
+  Location loc = repeat.getLoc();
+  TfmBuilder b{builder, loc};
+  int64_t rows = choice.rows(), groups = Groups::most(choice, together);
+  Type i32 = builder.getI32Type();
+  auto integers = [&](ArrayRef<int64_t> shape) {
+    return RankedTensorType::get(shape, i32);
+  };
+  RankedTensorType carried = tensorType(repeat.getCarried()[0]);
+  if (!isFloat(repeat.getCarried()[0]))
+    return;
+  int64_t width = carried.getNumElements() / rows;
+
+  auto body = std::make_unique<Block>();
+  body->addArgument(builder.getIndexType(), loc);
+  auto argument = [&](Type type) { return body->addArgument(type, loc); };
+  Value state = argument(carried), turn = argument(integers({1}));
+  builder.setInsertionPointToStart(body.get());
+  SmallVector<Value> stacked, shared;
+  for (Value arg : repeat.getStackedArgs())
+    stacked.push_back(argument(arg.getType()));
+  for (Value arg : repeat.getSharedArgs())
+    shared.push_back(argument(arg.getType()));
+  Value table = argument(integers({groups, together}));
+  Value own = b.reshape(GatherOp::create(builder, loc, table, turn),
+                        integers({together}));
+  // Of what is no row, any will do: it is written nowhere.
+  Value some = MinOp::create(builder, loc, own, b.constant(own, rows - 1));
+  SomeRows chosen(builder, choice.rowAxes(), some);
+  chosen.take(repeat.getCarriedArgs()[0], state);
+  for (auto [old, value] : llvm::zip_equal(repeat.getStackedArgs(), stacked))
+    chosen.use(old, value);
+  for (auto [old, value] : llvm::zip_equal(repeat.getSharedArgs(), shared))
+    if (chosen.hasRows(tensorType(value)))
+      chosen.take(old, value);
+    else
+      chosen.use(old, value);
+  Value result = chosen.compute(choice.result);
+  if (!result)
+    return;
+  Value next = CacheUpdateOp::create(
+      builder, loc, b.reshape(state, carried.clone({1, 1, rows, width})),
+      b.reshape(result, carried.clone({together, 1, 1, width})), own);
+  YieldOp::create(
+      builder, loc,
+      ValueRange{b.reshape(next, carried), b.add(turn, b.constant(turn, 1))});
+
+  builder.setInsertionPoint(repeat);
+  Groups of = groupsOf(b, choice, together);
+  Value first = splat(builder, loc, integers({1}), 0);
+  SmallVector<Value> operands(repeat.getShared());
+  operands.push_back(of.rows);
+  auto grouped = RepeatOp::create(
+      builder, loc, TypeRange{carried, first.getType()}, groups,
+      /*reverse=*/false, ValueRange{repeat.getCarried()[0], first},
+      repeat.getStacked(), operands, of.order);
+  grouped->setDiscardableAttrs(repeat->getDiscardableAttrDictionary());
+  grouped.getBody().push_back(body.release());
+  repeat.getResult(0).replaceAllUsesWith(grouped.getResult(0));
+  repeat.erase();
+}
+
 static void choose(RepeatOp repeat) {
   std::optional<Choice> choice = choiceOf(repeat);
   if (!choice)
     return;
-  int64_t turns = tensorType(choice->ids).getNumElements();
-  if (turns > mostIds || turns >= static_cast<int64_t>(repeat.getCount()))
+  int64_t turns = choice->numIds(), layers = choice->layers();
+  if (turns <= mostIds) {
+    if (turns >= layers)
+      return;
+    OpBuilder builder(repeat);
+    repeat.getOrderMutable().assign(
+        orderOf({builder, repeat.getLoc()}, *choice));
+    repeat.setCount(turns);
     return;
-  OpBuilder builder(repeat);
-  repeat.getOrderMutable().assign(orderOf({builder, repeat.getLoc()}, *choice));
-  repeat.setCount(turns);
+  }
+  // About half of those that choose a layer, so that few are missing.
+  auto together = static_cast<int64_t>(
+      llvm::PowerOf2Ceil(llvm::divideCeil(turns, 2 * layers)));
+  together = std::clamp<int64_t>(together, 8, 64);
+  if (2 * together * Groups::most(*choice, together) <= layers * choice->rows())
+    group(repeat, *choice, together);
 }
 
 /// Whether a repeat around this one, or within it, has an order: an operand is

@@ -248,6 +248,10 @@ def ChooseLayersPass : Pass<"tfm-choose-layers", "::mlir::ModuleOp"> {
     chosen, from the first to the last, and then some others (`order` of
     `tfm.repeat`), which still give back what they get. Each layer decides as
     before for every row, so that the values are the same.
+
+    Where there are more, and rows go through a layer each by itself, a turn is
+    of a few rows that chose the same layer: they are gathered, computed, and
+    written over what is carried.
   }];
 }
 

@@ -38,6 +38,8 @@ Kernel tfm::emitCacheUpdateKernel(OpBuilder &builder, ModuleOp module,
   Value updates = pointer(of), positions = pointer(at), base = pointer(to);
   View from = view(of), starts = view(at), cache = view(to);
   ArrayRef<int64_t> shape = from.shape;
+  if (cache.shape[0] != from.shape[0])
+    cache.strides[0] = 0; // that of all sequences
   int64_t heads = shape[1], count = shape[2], width = shape[3],
           capacity = cache.shape[2];
   auto [begin, end] =

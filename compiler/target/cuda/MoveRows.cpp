@@ -228,6 +228,8 @@ void cuda::emitCacheUpdateKernel(ModuleOp module, StringRef name,
     return viewOf(cast<MemRefType>(argument.getType()));
   };
   View from = view(of), starts = view(at), cache = view(to);
+  if (cache.shape[0] != from.shape[0])
+    cache.strides[0] = 0; // that of all sequences
   int64_t count = from.numElements();
   BlockBuilder block(
       module, name, launch, bufferCount(launch),

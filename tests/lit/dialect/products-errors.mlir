@@ -67,7 +67,7 @@ func.func @f(%a: tensor<5x2xf32>, %i: tensor<3xi32>, %u: tensor<3x2xf64>) {
 // -----
 
 func.func @f(%base: tensor<2x4x64x16xf32>, %new: tensor<2x3x1x16xf32>, %at: tensor<2xi32>) {
-  // expected-error@+1 {{expected base [B, heads, S, d], updates [B, heads, T, d], positions [B]}}
+  // expected-error@+1 {{expected base [B or 1, heads, S, d], updates [B, heads, T, d], positions [B]}}
   %y = tfm.cache_update %base, %new, %at : tensor<2x4x64x16xf32>, tensor<2x3x1x16xf32>, tensor<2xi32>
   return
 }

@@ -55,3 +55,62 @@ func.func @many(%x: tensor<1x3x8xf32>, %w: tensor<5x8xf32>, %ids: tensor<1x3x2xi
   }
   return %y : tensor<1x3x8xf32>
 }
+
+// Of 64 tokens each layer has about 16: of 8 at a time it computes those that chose it, and writes them over what is
+// carried. One that is not there has the number of all, 64, and is written nowhere.
+// CHECK-LABEL: @together
+// CHECK: %[[ROWS:.*]] = tfm.reshape %{{.*}} : tensor<17x8x1xi32> to tensor<17x8xi32>
+// CHECK: tfm.repeat 17 carried(%arg0, %{{.*}} : tensor<1x64x8xf32>, tensor<1xi32>) stacked(%arg1, %{{.*}} : tensor<11x8xf32>, tensor<11xi32>) shared(%arg2, %[[ROWS]] : tensor<1x64x1xi32>, tensor<17x8xi32>) order(%{{.*}} : tensor<17xi32>)
+// CHECK: ^bb0(%{{.*}}: index, %[[H:.*]]: tensor<1x64x8xf32>, %[[TURN:.*]]: tensor<1xi32>, %[[V:.*]]: tensor<8xf32>, %{{.*}}: tensor<i32>, %{{.*}}: tensor<1x64x1xi32>, %[[TABLE:.*]]: tensor<17x8xi32>):
+// CHECK: tfm.gather %[[TABLE]], %[[TURN]]
+// CHECK: %[[OWN:.*]] = tfm.reshape %{{.*}} : tensor<1x8xi32> to tensor<8xi32>
+// CHECK: %[[IDS:.*]] = tfm.min %[[OWN]], %{{.*}} : tensor<8xi32>
+// CHECK: tfm.gather %{{.*}}, %[[IDS]] : tensor<64x8xf32>, tensor<8xi32>
+// CHECK: %[[VB:.*]] = tfm.broadcast %[[V]] : tensor<8xf32> to tensor<1x8x8xf32>
+// CHECK: tfm.mul %{{.*}}, %[[VB]] : tensor<1x8x8xf32>
+// CHECK: tfm.cache_update %{{.*}}, %{{.*}}, %[[OWN]] : tensor<1x1x64x8xf32>, tensor<8x1x1x8xf32>, tensor<8xi32>
+// CHECK-NOT: tfm.select
+func.func @together(%x: tensor<1x64x8xf32>, %w: tensor<11x8xf32>, %ids: tensor<1x64x1xi32>) -> tensor<1x64x8xf32> {
+  %numbers = tfm.constant dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]> : tensor<11xi32>
+  %y = tfm.repeat 11 carried(%x : tensor<1x64x8xf32>) stacked(%w, %numbers : tensor<11x8xf32>, tensor<11xi32>)
+      shared(%ids : tensor<1x64x1xi32>) -> (tensor<1x64x8xf32>) {
+  ^bb0(%layer: index, %h: tensor<1x64x8xf32>, %v: tensor<8xf32>, %number: tensor<i32>, %i: tensor<1x64x1xi32>):
+    %vb = tfm.broadcast %v : tensor<8xf32> to tensor<1x64x8xf32>
+    %z = tfm.mul %h, %vb : tensor<1x64x8xf32>
+    %n = tfm.broadcast %number : tensor<i32> to tensor<1x64x1xi32>
+    %is_it = tfm.compare eq %i, %n : tensor<1x64x1xi32>
+    %f = tfm.cast %is_it : tensor<1x64x1xi1> to tensor<1x64x1xf32>
+    %m = tfm.reduce_max %f axis 2 : tensor<1x64x1xf32>
+    %zero = tfm.constant dense<0.0> : tensor<1x64x1xf32>
+    %any = tfm.compare gt %m, %zero : tensor<1x64x1xf32>
+    %c = tfm.broadcast %any : tensor<1x64x1xi1> to tensor<1x64x8xi1>
+    %r = tfm.select %c, %z, %h : tensor<1x64x8xi1>, tensor<1x64x8xf32>
+    tfm.yield %r : tensor<1x64x8xf32>
+  }
+  return %y : tensor<1x64x8xf32>
+}
+
+// What mixes the tokens computes all of them.
+// CHECK-LABEL: @mixed
+// CHECK: tfm.repeat 11
+// CHECK-NOT: order
+func.func @mixed(%x: tensor<1x64x8xf32>, %w: tensor<11x8xf32>, %ids: tensor<1x64x1xi32>) -> tensor<1x64x8xf32> {
+  %numbers = tfm.constant dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]> : tensor<11xi32>
+  %y = tfm.repeat 11 carried(%x : tensor<1x64x8xf32>) stacked(%w, %numbers : tensor<11x8xf32>, tensor<11xi32>)
+      shared(%ids : tensor<1x64x1xi32>) -> (tensor<1x64x8xf32>) {
+  ^bb0(%layer: index, %h: tensor<1x64x8xf32>, %v: tensor<8xf32>, %number: tensor<i32>, %i: tensor<1x64x1xi32>):
+    %vb = tfm.broadcast %v : tensor<8xf32> to tensor<1x64x8xf32>
+    %s = tfm.cumsum %h axis 1 : tensor<1x64x8xf32>
+    %z = tfm.mul %s, %vb : tensor<1x64x8xf32>
+    %n = tfm.broadcast %number : tensor<i32> to tensor<1x64x1xi32>
+    %is_it = tfm.compare eq %i, %n : tensor<1x64x1xi32>
+    %f = tfm.cast %is_it : tensor<1x64x1xi1> to tensor<1x64x1xf32>
+    %m = tfm.reduce_max %f axis 2 : tensor<1x64x1xf32>
+    %zero = tfm.constant dense<0.0> : tensor<1x64x1xf32>
+    %any = tfm.compare gt %m, %zero : tensor<1x64x1xf32>
+    %c = tfm.broadcast %any : tensor<1x64x1xi1> to tensor<1x64x8xi1>
+    %r = tfm.select %c, %z, %h : tensor<1x64x8xi1>, tensor<1x64x8xf32>
+    tfm.yield %r : tensor<1x64x8xf32>
+  }
+  return %y : tensor<1x64x8xf32>
+}
