@@ -21,36 +21,81 @@ namespace {
 struct Factor {
   ParamOp param;
   bool transposed = false;
+  bool isShared = false; ///< something else reads it, too
 };
+
+/// One number of all layers, or one of each.
+using Scales = llvm::SmallVector<double, 1>;
+
+double scaleOf(const Scales &scales, size_t layer) {
+  return scales.size() == 1 ? scales[0] : scales[layer];
+}
 
 /// A term `scale * (input @ factors[0] @ factors[1] ...)` of a sum.
 struct Term {
   Value input;
-  double scale = 1;
+  Scales scales = {1};
   llvm::SmallVector<Factor, 2> factors;
 };
 
-/// The parameter that is the value of nothing but this: of a layer, its slice.
-ParamOp onlyParamOf(Value value, func::FuncOp forward) {
-  while (value.hasOneUse()) {
-    if (auto argument = dyn_cast<BlockArgument>(value)) {
-      auto repeat = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp());
-      if (!repeat || !llvm::is_contained(repeat.getStackedArgs(), argument))
-        return nullptr;
-      unsigned first = repeat.getStackedArgs().front().getArgNumber();
-      value = repeat.getStacked()[argument.getArgNumber() - first];
+/// What a value of a layer is a slice of.
+struct Stack {
+  Value value;           ///< null where it is something else of a repeat
+  bool isShared = false; ///< something else reads it, too
+};
+
+Stack stackOf(Value value) {
+  Stack stack{value};
+  while (true) {
+    stack.isShared |= !stack.value.hasOneUse();
+    auto argument = dyn_cast<BlockArgument>(stack.value);
+    if (!argument)
+      return stack;
+    auto repeat = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp());
+    if (!repeat || !llvm::is_contained(repeat.getStackedArgs(), argument))
+      return {};
+    unsigned first = repeat.getStackedArgs().front().getArgNumber();
+    stack.value = repeat.getStacked()[argument.getArgNumber() - first];
+  }
+}
+
+/// The numbers that a value is, all elements alike.
+std::optional<Scales> numbersOf(Value value) {
+  if (std::optional<double> number = constantOf(value))
+    return Scales{*number};
+  if (auto broadcast = value.getDefiningOp<BroadcastOp>())
+    value = broadcast.getX();
+  Value stack =
+      tensorType(value).getRank() == 0 ? stackOf(value).value : nullptr;
+  auto constant = stack ? stack.getDefiningOp<ConstantOp>() : nullptr;
+  auto elements =
+      constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
+  if (!elements || !isa<FloatType>(elements.getElementType()))
+    return std::nullopt;
+  Scales numbers;
+  for (const APFloat &number : elements.getValues<APFloat>())
+    numbers.push_back(number.convertToDouble());
+  return numbers;
+}
+
+/// Takes the number, or that of each layer, by which an op multiplies or
+/// divides into `scales`, and returns what it multiplies; null for other ops.
+Value takeScale(Operation *op, Scales &scales) {
+  if (!isa<MulOp, DivOp>(op))
+    return nullptr;
+  for (unsigned i : {1, 0}) {
+    std::optional<Scales> numbers = numbersOf(op->getOperand(i));
+    if (!numbers || (isa<DivOp>(op) && i == 0))
       continue;
-    }
-    auto get = value.getDefiningOp<GetParamOp>();
-    if (!get)
+    if (scales.size() == 1)
+      scales.resize(numbers->size(), scales[0]);
+    if (numbers->size() != 1 && numbers->size() != scales.size())
       return nullptr;
-    unsigned reads = 0;
-    forward.walk([&](GetParamOp other) {
-      reads += other.getParamAttr() == get.getParamAttr();
-    });
-    return reads == 1 ? SymbolTable::lookupNearestSymbolFrom<ParamOp>(
-                            get, get.getParamAttr())
-                      : nullptr;
+    for (auto [layer, scale] : llvm::enumerate(scales)) {
+      double number = scaleOf(*numbers, layer);
+      scale *= isa<DivOp>(op) ? 1 / number : number;
+    }
+    return op->getOperand(1 - i);
   }
   return nullptr;
 }
@@ -62,12 +107,18 @@ std::optional<Factor> matrixOf(MatmulOp product, func::FuncOp forward) {
       tensorType(matrix).getRank() != 2)
     return std::nullopt;
   auto transpose = matrix.getDefiningOp<TransposeOp>();
-  if (transpose && !transpose->hasOneUse())
+  Stack stack = stackOf(transpose ? transpose.getX() : matrix);
+  auto get = stack.value ? stack.value.getDefiningOp<GetParamOp>() : nullptr;
+  if (!get)
     return std::nullopt;
-  ParamOp param = onlyParamOf(transpose ? transpose.getX() : matrix, forward);
-  if (!param)
-    return std::nullopt;
-  return Factor{param, transpose != nullptr};
+  unsigned reads = 0;
+  forward.walk([&](GetParamOp other) {
+    reads += other.getParamAttr() == get.getParamAttr();
+  });
+  return Factor{
+      SymbolTable::lookupNearestSymbolFrom<ParamOp>(get, get.getParamAttr()),
+      transpose != nullptr,
+      stack.isShared || reads != 1 || !matrix.hasOneUse()};
 }
 
 /// Whether a reshape counts rows otherwise, and leaves them as long.
@@ -86,9 +137,8 @@ Term termOf(Value value, func::FuncOp forward) {
       value = reshape.getX();
     } else if (isa<DropoutOp>(op)) {
       value = op->getOperand(0);
-    } else if (std::optional<double> scale = factorOf(op)) {
-      value = op->getOperand(constantOf(op->getOperand(0)) ? 1 : 0);
-      term.scale *= *scale;
+    } else if (Value scaled = takeScale(op, term.scales)) {
+      value = scaled;
     } else if (auto product = dyn_cast<MatmulOp>(op)) {
       std::optional<Factor> factor = matrixOf(product, forward);
       if (!factor)
@@ -127,11 +177,15 @@ llvm::SmallVector<Term> termsOf(AddOp sum, func::FuncOp forward) {
   return terms;
 }
 
-/// The corrections of `base` among the terms of the same sum.
+/// The corrections of `base` by other terms of the same sum.
 void write(const Term &base, llvm::ArrayRef<const Term *> added,
            llvm::json::Array &list) {
   const Factor &weight = base.factors[0];
   ParamOp param = weight.param;
+  bool isShared = weight.isShared;
+  for (const Term *term : added)
+    for (const Factor &factor : term->factors)
+      isShared |= factor.isShared;
   auto layers = param.getLayerNames();
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     llvm::json::Array terms;
@@ -143,13 +197,25 @@ void write(const Term &base, llvm::ArrayRef<const Term *> added,
             llvm::json::Object{{"name", own.getLayerNames()[layer]},
                                {"transposed", factor.transposed}});
       }
-      terms.push_back(llvm::json::Object{{"scale", term->scale / base.scale},
-                                         {"factors", std::move(factors)}});
+      terms.push_back(llvm::json::Object{
+          {"scale", scaleOf(term->scales, layer) / scaleOf(base.scales, layer)},
+          {"factors", std::move(factors)}});
     }
-    list.push_back(llvm::json::Object{{"weight", layers[layer]},
-                                      {"transposed", weight.transposed},
-                                      {"terms", std::move(terms)}});
+    llvm::json::Object all{{"weight", layers[layer]},
+                           {"transposed", weight.transposed},
+                           {"terms", std::move(terms)}};
+    if (isShared)
+      all["shared"] = true;
+    list.push_back(std::move(all));
   }
+}
+
+/// Whether a term has a scale, and matrices, of each of so many layers.
+bool isOfLayers(const Term &term, size_t count) {
+  return (term.scales.size() == 1 || term.scales.size() == count) &&
+         llvm::all_of(term.factors, [&](Factor factor) {
+           return factor.param.getLayerNames().size() == count;
+         });
 }
 
 } // namespace
@@ -162,24 +228,19 @@ llvm::json::Array tfm::corrections(func::FuncOp forward) {
       return;
     llvm::SmallVector<Term> terms = termsOf(sum, forward);
     for (const Term &base : terms) {
-      if (base.factors.size() != 1 || base.scale == 0)
+      if (base.factors.size() != 1 || llvm::is_contained(base.scales, 0))
         continue;
-      auto isBeside = [&](const Term &term) {
-        return &term != &base && term.input == base.input &&
-               !term.factors.empty();
-      };
+      ParamOp weight = base.factors[0].param;
+      size_t layers = weight.getLayerNames().size();
       llvm::SmallVector<const Term *> added;
-      bool isAlone = true;
+      bool isAlone = isOfLayers(base, layers);
       for (const Term &term : terms) {
-        if (!isBeside(term))
+        if (&term == &base || term.input != base.input || term.factors.empty())
           continue;
-        isAlone &= term.factors.size() > 1;
-        // Of the same layers.
-        bool fits = llvm::all_of(term.factors, [&](Factor factor) {
-          return factor.param.getLayerNames().size() ==
-                 ParamOp(base.factors[0].param).getLayerNames().size();
-        });
-        if (fits)
+        // A weight that others read, too, cannot be meant.
+        if (term.factors.size() == 1)
+          isAlone &= term.factors[0].isShared;
+        else if (isOfLayers(term, layers))
           added.push_back(&term);
       }
       if (isAlone && !added.empty())

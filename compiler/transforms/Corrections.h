@@ -17,8 +17,9 @@ namespace tfm {
 /// `x @ w + s * (x @ a @ b)` is computed, as by LoRA (Hu et al. 2021): what
 /// such a product does, `w + s * (a @ b)` does alone. An object for each layer:
 /// `weight`, its name, whether it is `transposed` in the product, and the
-/// `terms`, each with its `scale` and its `factors` in their order. Weights and
-/// factors that are used for anything else are left out.
+/// `terms`, each with its `scale` and its `factors` in their order; `shared`
+/// where the weight or a factor is used for anything else, so that it has to
+/// stay as it is.
 llvm::json::Array corrections(mlir::func::FuncOp forward);
 
 } // namespace tfm

@@ -33,6 +33,27 @@ namespace tfm {
 
 namespace {
 
+/// The weights with their corrections in them.
+std::vector<FloatTensor> mergedTensors(Model &model,
+                                       const ExportCommand &command) {
+  std::vector<std::string> kept;
+  std::vector<FloatTensor> tensors = mergeCorrections(model, kept);
+  if (kept.empty())
+    return tensors;
+  const std::string message =
+      listed(kept) + (kept.size() == 1
+                          ? " keeps its correction, as something "
+                            "else reads it, too (it is tied)"
+                          : " keep their corrections, as something "
+                            "else reads them, too (they are tied)");
+  if (isExportFolder(command.out))
+    throw InputError(message + ", and no published model has such: export to "
+                               "a .safetensors file, or train without them");
+  if (command.speaks())
+    say("note: " + message + ": what is written is for this model alone\n");
+  return tensors;
+}
+
 /// Tells where prompts begin otherwise for who reads an export.
 void noteOtherBegin(const tfm_model &descriptor, const ExportCommand &command) {
   // The tokenizer of a published folder goes with its weights.
@@ -117,6 +138,9 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   if (isGguf(out))
     throw InputError(out + ": what is written is no .gguf file, but a "
                            "safetensors one: name it .safetensors");
+  if (command.adapter && out == command.out && out.ends_with(".safetensors"))
+    throw InputError(out + ": an adapter is a folder of two files: name it "
+                           "without .safetensors");
   const std::string kept = parseRecipe(descriptor.recipe).generate.weights;
   const std::string &written = command.dtypeName;
   if (command.seed) {
@@ -147,7 +171,7 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
     return;
   }
   std::vector<FloatTensor> tensors =
-      command.merge ? mergeCorrections(model) : parameterTensors(model);
+      command.merge ? mergedTensors(model, command) : parameterTensors(model);
   if (largestOf(command.dtype) < largestOf(StoredType::F32))
     requireWithin(tensors, command.dtype);
   if (isExportFolder(command.out)) {

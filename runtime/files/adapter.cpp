@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -34,7 +35,7 @@ namespace {
 struct Corrected {
   std::string module; ///< its name in the published model
   FloatTensor a, b;   ///< [rank, inputs] and [outputs, rank]
-  double alpha = 0;
+  ordered_json alpha;
   bool isTransposed = false; ///< the weight, [outputs, inputs]
 
   int64_t rank() const { return a.shape[0]; }
@@ -44,10 +45,20 @@ std::string lastPart(const std::string &name) {
   return name.substr(name.rfind('.') + 1);
 }
 
-/// An integer where it is one, as people write it.
-ordered_json number(double value) {
-  return value == std::floor(value) ? ordered_json(std::llround(value))
-                                    : ordered_json(value);
+/// The alpha of a scale, which is an f32, in as few digits as give it: as
+/// people write it.
+ordered_json alphaOf(double scale, int64_t rank) {
+  const auto divisor = static_cast<double>(rank);
+  double alpha = scale * divisor;
+  for (int digits = 1; digits < 17; ++digits) {
+    double shorter = std::stod(fmt::format("{:.{}g}", alpha, digits));
+    if (static_cast<float>(shorter / divisor) == static_cast<float>(scale)) {
+      alpha = shorter;
+      break;
+    }
+  }
+  return alpha == std::floor(alpha) ? ordered_json(std::llround(alpha))
+                                    : ordered_json(alpha);
 }
 
 /// Whether a tensor is what a published folder has by that name.
@@ -84,8 +95,16 @@ std::vector<Corrected> correctedLayers(const Model &model,
         source.empty() ? uncorrectedName(own) : names[places.at(own)].front();
     const json &terms = correction.at("terms"), &pair = terms[0].at("factors");
     const std::string part = ".weight";
-    if (terms.size() != 1 || pair.size() != 2 || !pair[0]["transposed"] ||
-        !pair[1]["transposed"] || !weight.ends_with(part))
+    if (correction.contains("shared"))
+      throw InputError("something else reads " + own +
+                       ", too, or what corrects it (it is tied), which PEFT "
+                       "does not know: train without this correction");
+    if (terms.size() != 1)
+      throw InputError(fmt::format("{} has {} corrections, and PEFT knows one "
+                                   "of a layer: export with --merge",
+                                   own, terms.size()));
+    if (pair.size() != 2 || !pair[0]["transposed"] || !pair[1]["transposed"] ||
+        !weight.ends_with(part))
       throw InputError(own + " has another correction than one of two tensors, "
                              "[rank, inputs] and [outputs, rank], as PEFT has "
                              "them: export with --merge");
@@ -94,8 +113,7 @@ std::vector<Corrected> correctedLayers(const Model &model,
     layer.module = std::move(weight);
     layer.a = tensors[places.at(pair[0].at("name"))];
     layer.b = tensors[places.at(pair[1].at("name"))];
-    layer.alpha =
-        terms[0].at("scale").get<double>() * static_cast<double>(layer.rank());
+    layer.alpha = alphaOf(terms[0].at("scale"), layer.rank());
     layer.isTransposed = correction.at("transposed");
     factors.insert({layer.a.name, layer.b.name});
   }
@@ -158,7 +176,7 @@ std::string configOf(const std::vector<Corrected> &layers,
     if (layer.rank() != first.rank())
       ranks[layer.module] = layer.rank();
     if (layer.alpha != first.alpha)
-      alphas[layer.module] = number(layer.alpha);
+      alphas[layer.module] = layer.alpha;
   }
   return ordered_json({{"peft_type", "LORA"},
                        {"task_type", "CAUSAL_LM"},
@@ -166,7 +184,7 @@ std::string configOf(const std::vector<Corrected> &layers,
                         source.empty() ? ordered_json() : ordered_json(source)},
                        {"inference_mode", true},
                        {"r", first.rank()},
-                       {"lora_alpha", number(first.alpha)},
+                       {"lora_alpha", first.alpha},
                        {"lora_dropout", 0.0},
                        {"bias", "none"},
                        {"fan_in_fan_out", !first.isTransposed},
@@ -196,10 +214,8 @@ void exportAdapter(const Model &model, const std::string &weights,
     if (fileExists(out + name))
       throw InputError(out + " holds a model, which would be loaded with the "
                              "adapter: export to another folder");
-  for (const std::string &path : paths)
-    if (fileExists(path) && !overwrite)
-      throw InputError(path + " is there already: export to another folder, or "
-                              "pass --overwrite");
+  if (!overwrite)
+    requireExported(paths[0], paths[1]);
   std::vector<FloatTensor> tensors;
   for (const Corrected &layer : layers)
     for (auto [tensor, name] : {std::pair(&layer.a, ".lora_A.weight"),
@@ -209,7 +225,7 @@ void exportAdapter(const Model &model, const std::string &weights,
     }
   makeFolder(out);
   AtomicFile file(paths[0]), config(paths[1]);
-  writeSafetensors(file, tensors, {{"format", "pt"}}, type);
+  writeSafetensors(file, tensors, exportedMetadata(), type);
   config.write(configOf(layers, source));
   file.sync();
   config.sync();

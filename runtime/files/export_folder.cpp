@@ -45,23 +45,6 @@ constexpr const char *companions[] = {
     "added_tokens.json", "chat_template.jinja",   "vocab.txt",
     "spiece.model",      "generation_config.json"};
 
-/// Throws InputError where a folder has another model, which would be lost.
-void requireNoOther(const std::string &out) {
-  const std::string weights = out + weightsName, config = out + configName;
-  try {
-    if (fileExists(weights) &&
-        SafetensorsReader(weights).header().metadata.contains(exportedKey))
-      return;
-  } catch (const InputError &) {
-    // Whatever that file is, it is somebody's own.
-  }
-  for (const std::string &path : {weights, config})
-    if (fileExists(path))
-      throw InputError(path + " is not known to be written by `export`, and "
-                              "would be lost: export to another folder, or "
-                              "pass --overwrite");
-}
-
 /// Why that folder is no source. JSON has no names that are not UTF-8.
 std::string notThere(const std::string &init) {
   return init + ", which training began with, has no config.json, is not "
@@ -198,6 +181,25 @@ bool isExportFolder(const std::string &path) {
   return path.ends_with('/') || isFolder(path);
 }
 
+std::map<std::string, std::string> exportedMetadata() {
+  return {{"format", "pt"}, {exportedKey, "true"}};
+}
+
+void requireExported(const std::string &weights, const std::string &config) {
+  try {
+    if (fileExists(weights) &&
+        SafetensorsReader(weights).header().metadata.contains(exportedKey))
+      return;
+  } catch (const InputError &) {
+    // Whatever that file is, it is somebody's own.
+  }
+  for (const std::string &path : {weights, config})
+    if (fileExists(path))
+      throw InputError(path + " is not known to be written by `export`, and "
+                              "would be lost: export to another folder, or "
+                              "pass --overwrite");
+}
+
 std::string exportedWeights(const std::string &out) {
   if (!isExportFolder(out))
     return out;
@@ -233,7 +235,7 @@ void exportFolder(const Model &model, std::vector<FloatTensor> tensors,
       throw InputError(out + " is where the weights come from, and would be "
                              "overwritten: export to another folder");
   if (!overwrite)
-    requireNoOther(out);
+    requireExported(out + weightsName, out + configName);
   // A run has its tokenizer in one file; in a folder it may be in several.
   const bool isGgufFile = isGguf(weights) && !isFolder(weights);
   std::map<std::string, std::string> texts =
@@ -281,7 +283,7 @@ void exportFolder(const Model &model, std::vector<FloatTensor> tensors,
   for (const auto &[path, text] : texts)
     files.emplace_back(path).write(text);
   writeSafetensors(files.emplace_back(out + weightsName), tensors,
-                   {{"format", "pt"}, {exportedKey, "true"}}, type);
+                   exportedMetadata(), type);
   for (AtomicFile &file : files)
     file.sync();
   SignalsWait wait; // all of them or none

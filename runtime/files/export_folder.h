@@ -10,6 +10,7 @@
 
 #include "runtime/files/safetensors.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,13 @@ bool isExportFolder(const std::string &path);
 
 /// The file of weights that `export` writes: `out`, or within that folder.
 std::string exportedWeights(const std::string &out);
+
+/// The metadata of weights in a folder: `export` wrote them, and may again.
+std::map<std::string, std::string> exportedMetadata();
+
+/// Throws InputError where there are weights, or what tells of them, that
+/// `export` has not written, and that would be lost.
+void requireExported(const std::string &weights, const std::string &config);
 
 /// All files that `export` may write.
 std::vector<std::string> exportedFiles(const std::string &out);

@@ -110,19 +110,24 @@ void add(Model &model, const Parameters &parameters, const json &term,
 json correctionsOf(const tfm_model &model) {
   json facts = json::parse(parseRecipe(model.recipe).facts);
   if (!facts.contains("corrections"))
-    throw InputError(std::string("there is nothing to merge: ") + model.name +
+    throw InputError(std::string("there are no corrections: ") + model.name +
                      " adds to no product of a weight a product of others, as "
                      "`LoRA` does");
   return std::move(facts["corrections"]);
 }
 
-std::vector<FloatTensor> mergeCorrections(Model &model) {
+std::vector<FloatTensor> mergeCorrections(Model &model,
+                                          std::vector<std::string> &kept) {
   Parameters parameters;
   for (const tfm_parameter &parameter : model.parameters())
     parameters.emplace(parameter.name, &parameter);
   std::set<std::string> merged, layers;
   for (const json &correction : correctionsOf(model.descriptor())) {
     const std::string weight = correction.at("weight");
+    if (correction.contains("shared")) {
+      kept.push_back(weight);
+      continue;
+    }
     for (const json &term : correction.at("terms")) {
       add(model, parameters, term, *parameters.at(weight),
           correction.at("transposed"));

@@ -22,9 +22,11 @@ nlohmann::json correctionsOf(const tfm_model &model);
 
 /// Adds the low-rank corrections of a model to the weights, which are f32, and
 /// returns its tensors without them, under the names of the model without them.
-/// The model itself then computes nothing of use. Throws InputError where it
-/// has none.
-std::vector<FloatTensor> mergeCorrections(Model &model);
+/// The model itself then computes nothing of use. `kept` are the weights that
+/// have theirs on, as something else reads them, too. Throws InputError where
+/// it has none.
+std::vector<FloatTensor> mergeCorrections(Model &model,
+                                          std::vector<std::string> &kept);
 
 } // namespace tfm
 

@@ -953,7 +953,7 @@ train {
             self.assertLessEqual(abs(own - other), 1e-6 * largest)
 
         # PEFT knows one correction of a layer.
-        self.assertIn("q_proj.base.base.weight has another correction than one of two tensors",
+        self.assertIn("q_proj.base.base.weight has 2 corrections, and PEFT knows one of a layer: export with --merge",
                       self.refused("./lora", "export", "--weights", "run", "-o", "adapter", "--adapter"))
 
         # Moments are there of what was trained alone.
@@ -963,13 +963,18 @@ train {
                       self.refused("./lora", "train", "--resume", "run", "--steps", "3"))
 
     def test_an_adapter(self):
-        layers = {"q_proj": "LoRA({}, rank = 2, alpha = 3.0)", "o_proj": "LoRA({}, rank = 4, alpha = 8.0)"}
+        layers = {"q_proj": "LoRA({}, rank = 2, alpha = 3.0)", "o_proj": "LoRA({}, rank = 3, alpha = 16.0)"}
         self.build(**layers)
         self.ok("./lora", "train", "--init", self.SOURCE, "--partial", "--out", "for-peft")
         export = ["./lora", "export", "--weights", "for-peft", "-o", "peft/", "--adapter"]
         self.ok(*export)
-        self.assertIn("is there already", self.refused(*export))
-        self.ok(*export, "--overwrite", "--dtype", "f32")
+        self.ok(*export)
+        pathlib.Path(self.path("theirs")).mkdir()
+        pathlib.Path(self.path("theirs", "adapter_config.json")).write_text("{}")
+        self.assertIn("theirs/adapter_config.json is not known to be written by `export`, and would be lost",
+                      self.refused(*export[:4], "-o", "theirs", "--adapter"))
+        self.assertIn("an adapter is a folder of two files: name it without .safetensors",
+                      self.refused(*export[:4], "-o", "peft.safetensors", "--adapter"))
         config = json.loads(pathlib.Path(self.path("peft", "adapter_config.json")).read_text())
         self.assertTrue(os.path.samefile(config.pop("base_model_name_or_path"), self.SOURCE))
         prefix = "model.layers.{}.self_attn."
@@ -978,7 +983,7 @@ train {
         self.assertEqual(config, {
             "peft_type": "LORA", "task_type": "CAUSAL_LM", "inference_mode": True, "r": 2, "lora_alpha": 3,
             "lora_dropout": 0.0, "bias": "none", "fan_in_fan_out": False, "target_modules": ["q_proj", "o_proj"],
-            "rank_pattern": dict.fromkeys(others, 4), "alpha_pattern": dict.fromkeys(others, 8)})
+            "rank_pattern": dict.fromkeys(others, 3), "alpha_pattern": dict.fromkeys(others, 16)})
         self.ok("./lora", "export", "--weights", "for-peft", "-o", "for-peft.safetensors")
         whole = tensors(self.path("for-peft.safetensors"))
         adapter = tensors(self.path("peft", "adapter_model.safetensors"))
@@ -995,9 +1000,41 @@ train {
         pathlib.Path(self.path("peft", "config.json")).write_text("{}")
         self.assertIn("peft/ holds a model, which would be loaded with the adapter", self.refused(*export, "--overwrite"))
 
+    def test_scales_by_layer(self):
+        pathlib.Path(self.path("own.tfm")).write_text("""
+model Own(vocab = 11, context = 8, width = 6) {
+  emb  = Embedding(vocab, width)
+  h    = repeat(3) as i Layer(width, 2.5 * (i + 1))
+  head = LoRA(Linear(width, vocab, bias = false, weight = emb.weight), rank = 2)
+  forward(tokens: int[B, T]) -> [B, T, vocab] { return head(h(emb(tokens))) }
+}
+module Layer(width, alpha) {
+  param a: [width, 2] = normal(0.1)
+  param b: [2, width] = normal(0.1)
+  up = Linear(width, width)
+  forward(x: [B, T, width]) -> [B, T, width] { return silu(up(x) + alpha * (x @ a @ b)) }
+}
+""")
+        self.ok(TFMC, "build", "own.tfm", "-o", "own")
+        self.ok("./own", "export", "--seed", "3", "-o", "seed.safetensors")
+        note = self.ok("./own", "export", "--weights", "seed.safetensors", "-o", "sum.safetensors", "--merge").stderr
+        self.assertIn("note: emb.weight keeps its correction, as something else reads it, too (it is tied)", note)
+        self.assertIn("emb.weight keeps its correction",
+                      self.refused("./own", "export", "--weights", "seed.safetensors", "-o", "sum/", "--merge"))
+        before, after = (tensors(self.path(f"{name}.safetensors")) for name in ("seed", "sum"))
+        self.assertEqual({name for name in before if name not in after},
+                         {f"h.{i}.{name}" for i in range(3) for name in "ab"})
+        for layer in range(3):
+            a, b, old, new = (values[f"h.{layer}.{name}"] for values, name in (
+                (before, "a"), (before, "b"), (before, "up.weight"), (after, "up.weight")))
+            for i, (was, now) in enumerate(zip(old, new, strict=True)):
+                row, column = divmod(i, 6)
+                self.assertAlmostEqual(
+                    now, was + 2.5 * (layer + 1) * sum(a[2 * column + k] * b[6 * k + row] for k in range(2)), 6)
+
     def test_merges_what_is_corrected_alone(self):
         self.build("-D", "train.only=none")
-        self.assertIn("there is nothing to merge",
+        self.assertIn("there are no corrections: ",
                       self.refused("./lora", "export", "--seed", "1", "-o", "a.safetensors", "--merge"))
 
     def test_the_best_weights_are_of_the_same_origin(self):

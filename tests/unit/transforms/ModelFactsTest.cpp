@@ -35,14 +35,23 @@ std::string factsOfFile(const std::string &file, const Defines &defines = {}) {
   return module ? modelFacts(*module) : "";
 }
 
-/// The facts of a model of 4 heads over 16 tokens with a method `mix` of its
-/// one layer.
-llvm::json::Object factsOf(const std::string &mix) {
+/// The facts of a text.
+llvm::json::Object factsOfText(const std::string &text) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   SourceManager sources;
   Diagnostics diags(sources);
-  auto module = compileTextToTfm(
-      context, sources, "mix.tfm",
+  auto module = compileTextToTfm(context, sources, "mix.tfm", text,
+                                 FrontendOptions(), diags);
+  EXPECT_TRUE(module) << diags.str();
+  if (!module)
+    return {};
+  return *llvm::cantFail(llvm::json::parse(modelFacts(*module))).getAsObject();
+}
+
+/// The facts of a model of 4 heads over 16 tokens with a method `mix` of its
+/// one layer.
+llvm::json::Object factsOf(const std::string &mix) {
+  return factsOfText(
       "model Mix(vocab = 11, context = 16, width = 8, heads = 4) {\n"
       "  emb = Embedding(vocab, width)\n"
       "  out = Linear(width, vocab, bias = false)\n"
@@ -51,12 +60,7 @@ llvm::json::Object factsOf(const std::string &mix) {
       "  }\n"
       "  mix(x: [B, T, width], at: int[B, T]) -> [B, T, width] {\n"
       "    q = rearrange(x, \"B T (heads d) -> B heads T d\")\n" +
-          mix + "\n  }\n}\n",
-      FrontendOptions(), diags);
-  EXPECT_TRUE(module) << diags.str();
-  if (!module)
-    return {};
-  return *llvm::cantFail(llvm::json::parse(modelFacts(*module))).getAsObject();
+      mix + "\n  }\n}\n");
 }
 
 const std::string join =
@@ -344,30 +348,21 @@ TEST(ModelFacts, ModelsWithoutTokens) {
 // only where nothing else reads a weight or a factor.
 TEST(ModelFacts, Corrections) {
   auto corrections = [](const std::string &members, const std::string &mix) {
-    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-    SourceManager sources;
-    Diagnostics diags(sources);
-    auto module = compileTextToTfm(
-        context, sources, "mix.tfm",
+    const llvm::json::Object facts = factsOfText(
         "model Mix(vocab = 11, context = 16, width = 8) {\n"
         "  emb = Embedding(vocab, width)\n" +
-            members +
-            "\n  forward(tokens: int[B, T]) -> [B, T, vocab] {\n"
-            "    x = emb(tokens)\n" +
-            mix +
-            "\n    return x @ emb.weight.T\n  }\n}\n"
-            "module Layer(width) {\n"
-            "  up = LoRA(Conv1D(width, width), rank = 2)\n"
-            "  forward(x: [B, T, width]) -> [B, T, width] {\n"
-            "    return x + silu(up(x))\n  }\n}\n",
-        FrontendOptions(), diags);
-    EXPECT_TRUE(module) << diags.str();
+        members +
+        "\n  forward(tokens: int[B, T]) -> [B, T, vocab] {\n"
+        "    x = emb(tokens)\n" +
+        mix +
+        "\n    return x @ emb.weight.T\n  }\n}\n"
+        "module Layer(width, alpha = 16.0) {\n"
+        "  up = LoRA(Conv1D(width, width), rank = 2, alpha = alpha)\n"
+        "  forward(x: [B, T, width]) -> [B, T, width] {\n"
+        "    return x + silu(up(x))\n  }\n}\n");
     std::string text;
-    if (!module)
-      return text;
-    auto facts = llvm::cantFail(llvm::json::parse(modelFacts(*module)));
     llvm::raw_string_ostream out(text);
-    if (const auto *list = facts.getAsObject()->getArray("corrections"))
+    if (const auto *list = facts.getArray("corrections"))
       for (const llvm::json::Value &one : *list) {
         const llvm::json::Object &object = *one.getAsObject();
         out << *object.getString("weight")
@@ -380,7 +375,7 @@ TEST(ModelFacts, Corrections) {
                 << (*factor.getAsObject()->getBoolean("transposed") ? ".T"
                                                                     : "");
         }
-        out << "\n";
+        out << (object.getBoolean("shared") ? " (shared)\n" : "\n");
       }
     return text;
   };
@@ -389,6 +384,14 @@ TEST(ModelFacts, Corrections) {
             "h.0.up.lora_b.T\n"
             "h.1.up.base.weight + 8.000000e+00 h.1.up.lora_a.T "
             "h.1.up.lora_b.T\n");
+  // Another scale in each layer.
+  EXPECT_EQ(
+      corrections("  h = repeat(2) as i Layer(width, alpha = 3.0 * i + 1)",
+                  "    x = h(x)"),
+      "h.0.up.base.weight + 5.000000e-01 h.0.up.lora_a.T "
+      "h.0.up.lora_b.T\n"
+      "h.1.up.base.weight + 2.000000e+00 h.1.up.lora_a.T "
+      "h.1.up.lora_b.T\n");
   EXPECT_EQ(
       corrections("  q = LoRA(LoRA(Linear(width, width), rank = 2), rank = 4)",
                   "    x = x + q(x)"),
@@ -412,14 +415,14 @@ TEST(ModelFacts, Corrections) {
   // A factor, a weight and a product that are used twice.
   EXPECT_EQ(
       corrections(own, "    x = x @ w + x @ a @ b @ c + sum(sum(a), axis = 0)"),
-      "");
+      "w + 1.000000e+00 a b c (shared)\n");
   EXPECT_EQ(
       corrections(own, "    x = x @ w + x @ a @ b @ c + sum(sum(w), axis = 0)"),
-      "");
+      "w + 1.000000e+00 a b c (shared)\n");
   EXPECT_EQ(corrections(own, "    y = x @ w\n    x = y * (y + x @ a @ b @ c)"),
             "");
   EXPECT_EQ(corrections("  q = LoRA(Linear(width, vocab, bias = false, weight "
                         "= emb.weight), rank = 2)",
                         "    x = q(x) @ emb.weight"),
-            "");
+            "emb.weight.T + 8.000000e+00 q.lora_a.T q.lora_b.T (shared)\n");
 }
