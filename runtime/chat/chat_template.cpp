@@ -172,6 +172,12 @@ void requireMessages(const ordered_json &messages, const std::string &origin) {
   }
 }
 
+static bool isListOfObjects(const ordered_json &list) {
+  return list.is_array() && std::ranges::all_of(list, [](const auto &entry) {
+           return entry.is_object();
+         });
+}
+
 ordered_json toolsOf(const ordered_json &document, const std::string &origin) {
   auto found = document.find("tools");
   if (found == document.end() || found->is_null())
@@ -180,8 +186,7 @@ ordered_json toolsOf(const ordered_json &document, const std::string &origin) {
   ordered_json tools =
       found->is_string() ? orderedJsonOf(found->get_ref<const std::string &>())
                          : *found;
-  if (!tools.is_array() ||
-      !std::ranges::all_of(tools, [](const auto &t) { return t.is_object(); }))
+  if (!isListOfObjects(tools))
     throw InputError("the \"tools\" of " + origin +
                      " are no list of JSON objects");
   return tools;
@@ -196,6 +201,9 @@ std::string faultOfVariables(std::string_view text) {
   for (const char *own : {"messages", "add_generation_prompt"})
     if (object.contains(own))
       return std::string(own) + " is what --chat makes of the prompt";
+  if (auto tools = object.find("tools");
+      tools != object.end() && !isListOfObjects(*tools))
+    return "tools is no list of JSON objects";
   return "";
 }
 

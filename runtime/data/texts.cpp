@@ -72,13 +72,15 @@ template <typename Use> void eachLine(std::string_view text, Use use) {
 /// A member of a JSON document; `where` is for messages.
 std::string fieldOf(const json &document, const std::string &field,
                     const std::string &where) {
-  if (!document.is_object() || !document.contains(field) ||
-      !document[field].is_string())
+  if (!document.is_object() || !document.contains(field))
     throw InputError(
         where + ": there is no text in the field \"" + field + "\"" +
         (document.is_object() && document.contains("messages")
              ? ", but there are \"messages\": json(..., field = \"messages\")"
              : ""));
+  if (!document[field].is_string())
+    throw InputError(where + ": the field \"" + field + "\" is no text, but " +
+                     document[field].type_name());
   return document[field].get<std::string>();
 }
 

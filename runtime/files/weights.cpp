@@ -296,7 +296,7 @@ private:
     else if (found.empty() && unmatched)
       unmatched->fresh.emplace_back(parameter.name);
     else if (found.empty())
-      problems.push_back(std::string(parameter.name) + " is missing");
+      problems.push_back(missing.emplace_back(parameter.name) + " is missing");
     for (const StoredTensor &source : found) {
       if (source.isQuantised())
         requireTables(source, parameter);
@@ -371,7 +371,12 @@ private:
                                     model.descriptor().name + " was expected):",
                                 problems) +
                        "\nUse the binary that was built for these weights, or "
-                       "name other weights");
+                       "name other weights" +
+                       (missing.size() == problems.size() && !byName.empty()
+                            ? ". If what is missing is new, such as "
+                              "corrections, `train --init` with --partial "
+                              "begins it fresh"
+                            : ""));
   }
 
   static std::string withList(std::string message,
@@ -432,6 +437,8 @@ private:
   std::vector<std::pair<StoredTensor, std::vector<size_t>>> outputLayers;
   /// Why these are the weights of another model, and why they are none.
   std::vector<std::string> problems, damages;
+  /// Which parameters no file has.
+  std::vector<std::string> missing;
 };
 
 } // namespace

@@ -89,6 +89,8 @@ TEST(Tokenizers, DataThatCannotBeReadHasNoAlphabet) {
             "F:2: not UTF-8 text: only a tokenizer of bytes takes it");
   EXPECT_EQ(alphabetOf("json", "{\"x\": \"a\"}\n{\"z\": \"a\"}\n"),
             "F:2: there is no text in the field \"x\"");
+  EXPECT_EQ(alphabetOf("json", "{\"x\": 3}\n"),
+            "F:1: the field \"x\" is no text, but number");
   EXPECT_EQ(alphabetOf("json", "{\"x\": \"a"),
             "F:1: not valid JSON: it ends too early");
   EXPECT_EQ(alphabetOf("pairs", "no tab\n"),

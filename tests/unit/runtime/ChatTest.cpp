@@ -323,6 +323,10 @@ TEST(ChatTemplate, ToolsAndVariables) {
   EXPECT_EQ(faultOfVariables("a=1").find("this is no JSON: "), 0u);
   EXPECT_EQ(faultOfVariables(R"({"messages": 1})"),
             "messages is what --chat makes of the prompt");
+  EXPECT_EQ(faultOfVariables(R"({"tools": [{}]})"), "");
+  for (const char *tools : {"3", "\"[{}]\"", "[1]"})
+    EXPECT_EQ(faultOfVariables(std::string("{\"tools\": ") + tools + "}"),
+              "tools is no list of JSON objects");
 }
 
 TEST(ChatTemplate, MessagesHaveRoles) {

@@ -65,6 +65,10 @@ protected:
 TEST_F(LoadParameters, SaysWhatDiffers) {
   FloatTensor table = tensor("table", {14, 14}), bias = tensor("bias", {14});
   expectProblem(write({table}), "bias is missing");
+  expectProblem(write({table}),
+                "`train --init` with --partial begins it fresh");
+  EXPECT_EQ(load(write({tensor("table", {7, 28})})).find("--partial"),
+            std::string::npos);
   expectProblem(write({table, bias, tensor("x", {1})}), "x is not a parameter");
   expectProblem(write({tensor("table", {7, 28}), bias}),
                 "table is [7, 28], the model's is [14, 14]");
