@@ -116,8 +116,9 @@ TEST(Interfaces, EveryOpSaysHowItIsComputed) {
   for (const auto &[op, function] : replaced)
     before.insert(op);
   const std::set<std::string> copies = {"concat"};
-  // What is added behind that, of some targets, has a kernel.
-  EXPECT_EQ(before.erase("top_k"), 1u);
+  // Of some targets these have a kernel.
+  for (const char *op : {"cumsum", "top_k"})
+    EXPECT_EQ(before.erase(op), 1u);
   const std::set<std::string> memory = {"constant", "get_param", "param"};
   // Part of the product or gather that reads it.
   const std::set<std::string> inReaders = {"dequantise", "unpack"};
@@ -129,20 +130,30 @@ TEST(Interfaces, EveryOpSaysHowItIsComputed) {
 
 // What kernels are formed of holds none of them any more.
 TEST(Interfaces, WhatNoKernelComputesIsReplaced) {
-  for (const auto &[name, function] : replaced) {
-    TestModule test(function);
-    ASSERT_TRUE(test.function("f")) << name;
-    EXPECT_EQ(test.function("f").front().front().getName().stripDialect(),
-              name);
-    PassManager passes(test.context.get());
-    registerTargets();
-    addPreparePasses(passes, *llvm::cantFail(KernelTarget::named("cpu")));
-    ASSERT_TRUE(succeeded(passes.run(*test.module))) << name;
-    test.module->walk([&, &op = name](Operation *left) {
-      EXPECT_FALSE(replaced.count(left->getName().stripDialect().str()))
-          << op << " leaves " << left->getName().getStringRef().str();
-    });
-  }
+  registerTargets();
+  for (const char *machine : {"cpu", "cuda"})
+    for (const auto &[name, function] : replaced) {
+      const KernelTarget &target =
+          *llvm::cantFail(KernelTarget::named(machine));
+      TestModule test(function);
+      ASSERT_TRUE(test.function("f")) << name;
+      EXPECT_EQ(test.function("f").front().front().getName().stripDialect(),
+                name);
+      PassManager passes(test.context.get());
+      addPreparePasses(passes, target);
+      ASSERT_TRUE(succeeded(passes.run(*test.module))) << name;
+      bool hasScan = false;
+      test.module->walk([&, &op = name](Operation *left) {
+        if (target.scansRows() && isa<CumsumOp>(left)) {
+          hasScan = true;
+          return;
+        }
+        EXPECT_FALSE(replaced.count(left->getName().stripDialect().str()))
+            << op << " leaves " << left->getName().getStringRef().str()
+            << " of " << machine;
+      });
+      EXPECT_EQ(hasScan, target.scansRows() && StringRef(name) == "cumsum");
+    }
 }
 
 /// The row kernel's side of the one op in `body` that is `name`.
