@@ -139,6 +139,15 @@ std::vector<int32_t> endTokensFor(const GenerateCommand &command,
   return ids;
 }
 
+/// Texts that are ids have the marks of the recipe's tokenizer.
+AnswerMarks answerMarksFor(const GenerateCommand &command, const Recipe &recipe,
+                           const Tokenizer &tokenizer) {
+  TokenizerPtr own;
+  if (command.ids && !recipe.tokenizer.json.empty())
+    own = parseTokenizerJson(recipe.tokenizer.json, "the tokenizer");
+  return answerMarks(recipe, own ? *own : tokenizer, command.weights);
+}
+
 GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
                           const Tokenizer &tokenizer) {
   GenerateOptions options = defaultOptions(recipe, tokenizer);
@@ -515,10 +524,10 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
         options.endTokens.push_back(*end);
   }
   const bool answers = sourceLength(descriptor, TFM_FORWARD) > 0;
-  std::optional<int32_t> beginAnswers;
+  std::optional<AnswerMarks> marks;
   std::vector<int32_t> endSources;
   if (answers) {
-    beginAnswers = beginOfAnswer(recipe, *tokenizer, command.weights);
+    marks = answerMarksFor(command, recipe, *tokenizer);
     endSources = endTokensFor(command, recipe, *tokenizer);
   }
   std::vector<int32_t> begin;
@@ -557,7 +566,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   Model model(descriptor, *device);
   loadWeights(command, model);
   std::unique_ptr<LogitsSource> logits =
-      openLogits(model, recipe.generate.context, beginAnswers);
+      openLogits(model, recipe.generate.context, marks);
   noteLookahead(model, options, speaks);
   if (command.interactive) {
     converse(*logits, *tokenizer, read, options, chat ? &*chat : nullptr);
@@ -655,11 +664,13 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
   requireNotRead(out, command, descriptor);
   std::string prompt = promptOf(command), origin = nameOfPrompt(command);
   std::vector<int32_t> begin = beginOf(recipe, *tokenizer), asked;
+  AnswerMarks marks = {};
   if (sourceLength(descriptor, TFM_FORWARD) > 0) { // as in `pairs`
     size_t tab = std::min(prompt.find('\t'), prompt.size());
     asked = sourceTokens(*tokenizer, prompt.substr(0, tab),
                          endTokensFor(command, recipe, *tokenizer), origin);
-    begin = {beginOfAnswer(recipe, *tokenizer, command.weights)};
+    marks = answerMarksFor(command, recipe, *tokenizer);
+    begin = {marks.begin};
     prompt.erase(0, tab + 1);
   }
   std::vector<int32_t> tokens = promptTokens(*tokenizer, prompt, begin, origin);
@@ -692,7 +703,7 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
     if (static_cast<int64_t>(asked.size()) > source.length())
       throw InputError(tooLongSource(asked.size(), source.length()));
     Sources sources(1, source.length());
-    sources.set(0, asked, 0);
+    sources.set(0, asked, marks.padding);
     source.write(model, sources);
   }
   model.run(forward);

@@ -53,6 +53,8 @@ public:
   /// leading tokens are data.
   virtual int64_t readSource(Part part, int64_t start,
                              std::span<int32_t> source) const;
+  /// What fills such a source up.
+  virtual int32_t padding() const { return 0; }
   /// Whether rows are drawn anywhere (a text) or are examples of their own.
   virtual bool isStream() const = 0;
   /// Prompt and answer of a window, where it has them.

@@ -74,10 +74,9 @@ public:
     size_t index = indexOf(part, start);
     const int32_t *from = ids.data() + begins[index];
     auto length = static_cast<int64_t>(begins[index + 1] - begins[index]);
-    int32_t padding = pad.value_or(0);
-    int32_t noTarget = ignore.value_or(padding);
+    int32_t noTarget = ignore.value_or(padding());
     for (int64_t i = 0; i < sequence; ++i) {
-      tokens[i] = i < length ? from[i] : padding;
+      tokens[i] = i < length ? from[i] : padding();
       targets[i] = i + 1 < length && !spec.answersOnly ? from[i + 1] : noTarget;
     }
     if (spec.answersOnly)
@@ -93,9 +92,10 @@ public:
                      std::span<int32_t> to) const override {
     std::span<const int32_t> from = sourceOf(indexOf(part, start));
     std::ranges::fill(std::ranges::copy(from, to.begin()).out, to.end(),
-                      pad.value_or(0));
+                      padding());
     return static_cast<int64_t>(from.size());
   }
+  int32_t padding() const override { return pad.value_or(0); }
 
   bool isStream() const override { return false; }
 

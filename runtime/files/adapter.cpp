@@ -169,7 +169,7 @@ ordered_json targetsOf(const std::vector<Corrected> &layers,
 }
 
 std::string configOf(const std::vector<Corrected> &layers,
-                     const std::string &source) {
+                     const std::string &source, bool hasEncoder) {
   const Corrected &first = layers.front();
   ordered_json ranks = ordered_json::object(), alphas = ordered_json::object();
   for (const Corrected &layer : layers) {
@@ -179,7 +179,7 @@ std::string configOf(const std::vector<Corrected> &layers,
       alphas[layer.module] = layer.alpha;
   }
   return ordered_json({{"peft_type", "LORA"},
-                       {"task_type", "CAUSAL_LM"},
+                       {"task_type", hasEncoder ? "SEQ_2_SEQ_LM" : "CAUSAL_LM"},
                        {"base_model_name_or_path",
                         source.empty() ? ordered_json() : ordered_json(source)},
                        {"inference_mode", true},
@@ -226,7 +226,8 @@ void exportAdapter(const Model &model, const std::string &weights,
   makeFolder(out);
   AtomicFile file(paths[0]), config(paths[1]);
   writeSafetensors(file, tensors, exportedMetadata(), type);
-  config.write(configOf(layers, source));
+  config.write(configOf(layers, source,
+                        parseRecipe(model.descriptor().recipe).hasEncoder));
   file.sync();
   config.sync();
   SignalsWait wait; // both or none

@@ -40,6 +40,12 @@ const std::string &endKey() {
   return key;
 }
 
+const std::string &answerBeginKey() {
+  static const std::string key =
+      hubTable().at("begin_of_answer").get<std::string>();
+  return key;
+}
+
 /// What a folder says, and in which file; null where it says nothing.
 std::pair<json, std::string> saidIn(const std::string &folder,
                                     const std::string &key) {
@@ -92,8 +98,7 @@ std::vector<int32_t> endTokensOf(const std::string &weights,
 
 std::optional<int32_t> answerBeginOf(const std::string &weights,
                                      int64_t vocabulary) {
-  static const std::string key =
-      hubTable().at("begin_of_answer").get<std::string>();
+  const std::string &key = answerBeginKey();
   auto [begin, path] = saidIn(folderOfWeights(weights), key);
   if (begin.is_null())
     return std::nullopt;
@@ -132,12 +137,24 @@ std::map<std::string, std::string> textSettingsOf(const std::string &weights,
   return texts;
 }
 
+/// The generation_config.json of such settings; empty where there is none.
+static ordered_json
+generationOf(const std::map<std::string, std::string> &settings) {
+  auto found = settings.find(generationName);
+  return found == settings.end() ? ordered_json::object()
+                                 : ordered_json::parse(found->second);
+}
+
+void setAnswerBegin(std::map<std::string, std::string> &settings,
+                    int32_t begin) {
+  ordered_json generation = generationOf(settings);
+  generation[answerBeginKey()] = begin;
+  settings[generationName] = generation.dump(2) + "\n";
+}
+
 void addEndTokens(std::map<std::string, std::string> &settings,
                   const std::vector<int32_t> &ids) {
-  auto found = settings.find(generationName);
-  auto generation = found == settings.end()
-                        ? ordered_json::object()
-                        : ordered_json::parse(found->second);
+  ordered_json generation = generationOf(settings);
   if (ids.empty() || !generation.value(endKey(), ordered_json()).is_null())
     return;
   generation[endKey()] = ids;

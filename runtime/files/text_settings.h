@@ -45,6 +45,10 @@ std::optional<int32_t> answerBeginOf(const std::string &weights,
 std::map<std::string, std::string>
 textSettingsOf(const std::string &weights, int64_t vocabulary = maxVocabulary);
 
+/// Says in them that answers begin with this token.
+void setAnswerBegin(std::map<std::string, std::string> &settings,
+                    int32_t begin);
+
 /// Says in them that these tokens end a text, if nothing is said.
 void addEndTokens(std::map<std::string, std::string> &settings,
                   const std::vector<int32_t> &ids);

@@ -343,17 +343,22 @@ std::vector<int32_t> beginOf(const Recipe &recipe, const Tokenizer &tokenizer) {
   return begin.empty() ? tokenizer.begin() : begin;
 }
 
-int32_t beginOfAnswer(const Recipe &recipe, const Tokenizer &tokenizer,
-                      const std::string &weights) {
+AnswerMarks answerMarks(const Recipe &recipe, const Tokenizer &tokenizer,
+                        const std::string &weights) {
+  int32_t padding =
+      tokenizer.findText(withDefaults(recipe.data).pad).value_or(0);
   if (std::optional<int32_t> begin = tokenizer.findText(recipe.data.begin))
-    return *begin;
+    return {*begin, padding};
   if (std::optional<int32_t> begin = answerBeginOf(weights, tokenizer.size()))
-    return *begin;
+    return {*begin, padding};
   if (std::vector<int32_t> begin = tokenizer.begin(); !begin.empty())
-    return begin[0];
-  throw InputError("the model reads prompts with its encoder, and nothing says "
-                   "which token answers begin with: give `data` a `begin`, "
-                   "e.g. `begin = \"<s>\"`, and build it again");
+    return {begin[0], padding};
+  throw InputError(
+      "the model reads prompts with its encoder, and nothing says which token "
+      "answers begin with: neither `begin` of its `data`, nor a "
+      "\"decoder_start_token_id\" in the generation_config.json or "
+      "config.json beside the weights" +
+      (weights.empty() ? "" : " in " + weights));
 }
 
 std::vector<int32_t> sourceTokens(const Tokenizer &tokenizer,

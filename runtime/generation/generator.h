@@ -159,11 +159,11 @@ std::vector<int32_t> beginOfData(const Recipe &recipe,
 /// What prompts begin with: that, else what the tokenizer puts before texts.
 std::vector<int32_t> beginOf(const Recipe &recipe, const Tokenizer &tokenizer);
 
-/// How an answer begins where an encoder reads the prompt: with the data's
+/// Of a model whose encoder reads the prompts. An answer begins with the data's
 /// `begin`, else as the folder of the weights says, else as texts do. Throws
 /// InputError where nothing says it.
-int32_t beginOfAnswer(const Recipe &recipe, const Tokenizer &tokenizer,
-                      const std::string &weights);
+AnswerMarks answerMarks(const Recipe &recipe, const Tokenizer &tokenizer,
+                        const std::string &weights);
 
 /// The tokens of what an encoder reads: a prompt, and behind it the token that
 /// ends texts, where there is one. Errors begin with `origin`.

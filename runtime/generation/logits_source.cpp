@@ -60,11 +60,13 @@ public:
         input(Model::input(function, "tokens")),
         output(Model::output(function, "logits")), source(function),
         sources(1, source.length()) {
-    ask({});
+    ask({}, /*padding=*/0);
   }
 
   /// What an encoder reads from now on, for as many tokens as it takes.
-  void ask(std::span<const int32_t> prompt) { sources.set(0, prompt, 0); }
+  void ask(std::span<const int32_t> prompt, int32_t padding) {
+    sources.set(0, prompt, padding);
+  }
   int64_t sourceLength() const { return source.length(); }
 
   /// Tokens of a sequence that it takes.
@@ -100,8 +102,9 @@ private:
 
 class WholeSequence : public LogitsSource {
 public:
-  WholeSequence(Model &model, int64_t limit, std::optional<int32_t> begin)
-      : model(model), forward(model), newest(forward.length()), begin(begin) {
+  WholeSequence(Model &model, int64_t limit, std::optional<AnswerMarks> answers)
+      : model(model), forward(model), newest(forward.length()),
+        answers(answers) {
     if (limit > 0)
       newest = std::min(newest, limit);
     window.reserve(static_cast<size_t>(newest) + 1);
@@ -112,13 +115,13 @@ public:
 
   std::span<const int32_t>
   beginning(std::span<const int32_t> prompt) const override {
-    return begin ? std::span(&*begin, 1) : prompt;
+    return answers ? std::span(&answers->begin, 1) : prompt;
   }
   int64_t sourceLength() const override { return forward.sourceLength(); }
 
   Logits start(int64_t, std::span<const int32_t> prompt) override {
-    if (begin)
-      forward.ask(prompt);
+    if (answers)
+      forward.ask(prompt, answers->padding);
     std::span<const int32_t> text = beginning(prompt);
     auto count = std::min(text.size(), static_cast<size_t>(newest));
     std::span<const int32_t> newestTokens = text.last(count);
@@ -145,7 +148,7 @@ private:
   Model &model;
   Forward forward;
   int64_t newest;
-  std::optional<int32_t> begin;
+  std::optional<AnswerMarks> answers;
   std::vector<int32_t> window;
 };
 
@@ -158,8 +161,8 @@ public:
 
   int64_t length() const { return source.length(); }
 
-  void read(std::span<const int32_t> prompt) {
-    sources.set(0, prompt, 0);
+  void read(std::span<const int32_t> prompt, int32_t padding) {
+    sources.set(0, prompt, padding);
     source.write(model, sources);
     model.run(function);
   }
@@ -173,9 +176,10 @@ private:
 
 class CachedSequences : public LogitsSource {
 public:
-  CachedSequences(Model &model, int64_t context, std::optional<int32_t> begin)
+  CachedSequences(Model &model, int64_t context,
+                  std::optional<AnswerMarks> answers)
       : model(model), decode(model, model.function(TFM_DECODE)), limit(context),
-        width(decode.width), begin(begin) {
+        width(decode.width), answers(answers) {
     if (const tfm_function *encode = model.find(TFM_ENCODE))
       encoder.emplace(model, *encode);
     for (const char *name : {TFM_PREFILL, TFM_PREFILL_SHORT, TFM_VERIFY})
@@ -207,7 +211,7 @@ public:
 
   std::span<const int32_t>
   beginning(std::span<const int32_t> prompt) const override {
-    return begin ? std::span(&*begin, 1) : prompt;
+    return answers ? std::span(&answers->begin, 1) : prompt;
   }
   int64_t sourceLength() const override {
     return encoder ? encoder->length() : 0;
@@ -225,7 +229,7 @@ public:
     anew.clear();
     for (auto [place, prompt] : starts) {
       if (encoder) // of one text
-        encoder->read(prompt);
+        encoder->read(prompt, answers ? answers->padding : 0);
       std::span<const int32_t> text = beginning(prompt);
       auto count = std::min(text.size(), static_cast<size_t>(limit));
       std::span<const int32_t> newestTokens = text.last(count);
@@ -506,7 +510,7 @@ private:
   int64_t rowsToRead;
   int64_t limit;
   int64_t width;
-  std::optional<int32_t> begin;
+  std::optional<AnswerMarks> answers;
   std::optional<Encoder> encoder;
   /// What takes parts of several texts; null where nothing does.
   Chunk *segmented = nullptr;
@@ -564,18 +568,20 @@ void requireRows(const Model &model) {
         model.descriptor().name, width, rows, model.descriptor().source));
 }
 
-std::unique_ptr<LogitsSource> wholeSequence(Model &model, int64_t context,
-                                            std::optional<int32_t> begin) {
-  return std::make_unique<WholeSequence>(model, context, begin);
+std::unique_ptr<LogitsSource>
+wholeSequence(Model &model, int64_t context,
+              std::optional<AnswerMarks> answers) {
+  return std::make_unique<WholeSequence>(model, context, answers);
 }
 
-std::unique_ptr<LogitsSource> cachedSequence(Model &model, int64_t context,
-                                             std::optional<int32_t> begin) {
-  return std::make_unique<CachedSequences>(model, context, begin);
+std::unique_ptr<LogitsSource>
+cachedSequence(Model &model, int64_t context,
+               std::optional<AnswerMarks> answers) {
+  return std::make_unique<CachedSequences>(model, context, answers);
 }
 
 std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context,
-                                         std::optional<int32_t> begin) {
+                                         std::optional<AnswerMarks> answers) {
   if (const tfm_function *forward = model.find(TFM_FORWARD)) {
     Model::requireFilled(*forward, {"tokens"});
     model.requireLogits();
@@ -588,9 +594,9 @@ std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context,
       context = context > 0 ? std::min(context, capacity) : capacity;
     }
     if (context > 0)
-      return cachedSequence(model, context, begin);
+      return cachedSequence(model, context, answers);
   }
-  return wholeSequence(model, context, begin);
+  return wholeSequence(model, context, answers);
 }
 
 } // namespace tfm

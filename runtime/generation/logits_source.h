@@ -19,6 +19,13 @@
 
 namespace tfm {
 
+/// Where an encoder reads prompts: how a text begins, and what fills a prompt
+/// up.
+struct AnswerMarks {
+  int32_t begin;
+  int32_t padding = 0;
+};
+
 /// Gives the logits that follow growing texts. The one place that knows whether
 /// a model is evaluated whole or with a cache. What it gives stays as it is
 /// until it is asked again.
@@ -101,10 +108,10 @@ public:
 /// Evaluates `forward` on the newest `context` tokens, for every token anew.
 /// `context` 0 is all that `forward` takes. A text that is shorter than that
 /// must have logits of its own (`requireOwnLogits`). Where an encoder reads the
-/// prompts, texts begin with `begin`.
+/// prompts, texts are `answers`.
 std::unique_ptr<LogitsSource>
 wholeSequence(Model &model, int64_t context,
-              std::optional<int32_t> begin = std::nullopt);
+              std::optional<AnswerMarks> answers = std::nullopt);
 
 /// Throws InputError where the logits after `text` depend on what stands right
 /// of it in `forward`, as in a model that is not causal: only a text that fills
@@ -119,17 +126,16 @@ void requireRows(const Model &model);
 /// more of all texts; what they have seen stays in their cache, which holds
 /// `context` tokens of each. Once it is full, every token means to prefill the
 /// newest `context` tokens anew: exactly what `forward` on that window gives.
-/// Where an encoder reads the prompts, `encode` does, and texts begin with
-/// `begin`.
+/// Where an encoder reads the prompts, `encode` does, and texts are `answers`.
 std::unique_ptr<LogitsSource>
 cachedSequence(Model &model, int64_t context,
-               std::optional<int32_t> begin = std::nullopt);
+               std::optional<AnswerMarks> answers = std::nullopt);
 
 /// The best source that a build offers: cached where it has `prefill` and
 /// `decode`.
 std::unique_ptr<LogitsSource>
 openLogits(Model &model, int64_t context,
-           std::optional<int32_t> begin = std::nullopt);
+           std::optional<AnswerMarks> answers = std::nullopt);
 
 } // namespace tfm
 

@@ -289,7 +289,8 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit,
     for (size_t i = first; i < first + count; ++i)
       batch.push_back({&questions[i], questions[i].prompt, 0, true});
     for (size_t i = 0; i < count; ++i)
-      sources.set(static_cast<int64_t>(i), batch[i].question->source, 0);
+      sources.set(static_cast<int64_t>(i), batch[i].question->source,
+                  data.padding());
     auto isOpen = [](const Row &row) { return row.open; };
     while (std::any_of(batch.begin(), batch.end(), isOpen)) {
       {

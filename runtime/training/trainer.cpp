@@ -91,7 +91,7 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
   if (model.find(TFM_EVALUATE))
     evaluator.emplace(model, data, ignored, this->options.processes);
   hasQuestions = !data.questions(Part::Validation).empty();
-  const char *origin = "the prompt of train.sample in the recipe";
+  const std::string origin = "the prompt of train.sample in the recipe";
   if (train.sample.interval.every > 0)
     samplePrompt =
         source->isTaken()
@@ -99,6 +99,11 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
                            defaultOptions(recipe, tokenizer).endTokens, origin)
             : promptTokens(tokenizer, train.sample.prompt,
                            beginOfData(recipe, tokenizer), origin);
+  if (source->isTaken() &&
+      static_cast<int64_t>(samplePrompt.size()) > source->length())
+    throw InputError(fmt::format("{} has {} tokens, and the encoder reads {}",
+                                 origin, samplePrompt.size(),
+                                 source->length()));
 }
 
 void Trainer::prepare() {
@@ -552,7 +557,7 @@ void Trainer::sample() {
   try {
     std::unique_ptr<LogitsSource> logits = openLogits(
         model, recipe.generate.context,
-        source->isTaken() ? std::optional(beginOfAnswer(recipe, tokenizer, ""))
+        source->isTaken() ? std::optional(answerMarks(recipe, tokenizer, ""))
                           : std::nullopt);
     text = generate(*logits, tokenizer, samplePrompt, generation, show);
   } catch (const InputError &error) { // no reason to give up training
@@ -662,6 +667,8 @@ void Trainer::openRun() {
     settings = textSettingsOf(from, tokenizer.size());
   if (isNew)
     addEndTokens(settings, defaultOptions(recipe, tokenizer).endTokens);
+  if (isNew && recipe.hasEncoder)
+    setAnswerBegin(settings, answerMarks(recipe, tokenizer, "").begin);
   if (isNew && !options.overwrite) {
     requireNoOther(*folder, "tokenizer.json", json);
     for (const auto &[name, text] : settings)

@@ -86,6 +86,11 @@ class Encoder(unittest.TestCase):
         """`present` says what is there: other tokens behind it, and longer sources, change nothing."""
         self.build("longer", "-D", "train.S=9")
         self.build("padded", text=self.text.replace('pad = "_"', 'pad = "j"').replace('ignore = "_"', 'ignore = "j"'))
+        # A mask of the model's own says so, too.
+        self.build("masked", text=self.text.replace(", present: bool[B, S]", "").replace("rearrange(present,", "rearrange(source != 12,"))
+        self.assertEqual(self.answers("masked"), self.answers("model"))
+        self.assertEqual(*(self.ask(program, "eval", "--weights", "run", "--data", "pairs.txt", "--json").stdout
+                           for program in ("masked", "model")))
         whole = self.ask("model", "eval", "--weights", "run", "--json").stdout
         loss = json.loads(whole)["loss"]
         self.assertAlmostEqual(json.loads(self.ask("longer", "eval", "--weights", "run", "--json").stdout)["loss"], loss, 5)
@@ -123,6 +128,14 @@ class Encoder(unittest.TestCase):
         self.assertEqual(len(rows), len(answer) + 1)
         self.assertEqual([row.index(max(row)) for row in rows[:-1]], answer)
 
+    def test_how_answers_begin(self):
+        config = json.loads(pathlib.Path(self.folder, "run", "generation_config.json").read_text())
+        self.assertEqual((config["decoder_start_token_id"], config["eos_token_id"]), (10, [11]))
+        typed = self.ask("model", "generate", "--weights", "run", "--ids", "--prompt", "7 6 5 4 3 11", "--greedy", "--json",
+                         "--tokens", "6")
+        self.assertEqual(typed.returncode, 0, typed.stderr)
+        self.assertEqual([json.loads(typed.stdout)["ids"]], self.answers("model", "hgfed\n"))
+
     def test_answers_alone_are_shown(self):
         answer = self.ask("model", "generate", "--weights", "run", "--prompt", "abc", "--greedy", "--tokens", "2").stdout
         self.assertNotIn("abc", answer)
@@ -134,6 +147,10 @@ class Encoder(unittest.TestCase):
         self.assertEqual(long.returncode, 1)
         self.assertIn("standard input:1: the prompt has 10 tokens, and the encoder reads 7 at most", long.stderr)
         self.assertEqual(len(long.stdout.splitlines()), 1)
+        self.build("samples", text=self.text.replace("train {", 'train {\n  sample = every(1, prompt = "abcabcabc")'))
+        result = self.ask("samples", "train", "--out", "none")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("the prompt of train.sample in the recipe has 10 tokens, and the encoder reads 7", result.stderr)
         pathlib.Path(self.folder, "sums.txt").write_text("1=a\nb\n")
         self.build("asked", text=self.text.replace('pairs("pairs.txt"', 'lines("sums.txt", answer_after = "="').replace(
             'chars("abc', 'chars("1=abc'))
@@ -150,6 +167,8 @@ class Encoder(unittest.TestCase):
         self.refused(self.text.replace("source: int[B, S], present: bool[B, S]", "source: int[B, S, 1], present: bool[B, S]").replace(
                                   "embed(source)", "embed(rearrange(source, \"B S 1 -> B S\"))"), "E0221",
                      "data gives `source`, what an encoder reads: int[B, S], but here it is int[B, S, 1]")
+        self.refused(self.text.replace(", tokens: int[B, T]) -> [B, T, vocab]", ") -> [B, S, vocab]").replace(
+            "decoder(embed(tokens), memory, mask)", "memory"), "E0221", "data gives `tokens`", "`forward` takes none")
         self.refused(self.text.replace("embed(source)", "small(source)").replace(
             "  head      =", "  small     = Embedding(9, width)\n  head      ="),
             "E0221", "9")
