@@ -19,16 +19,6 @@ bool DataFit::fills(const Method &entry,
   if (!compilation.block("data"))
     return true;
   Dims each = {callerDims.get("B"), callerDims.get("T")};
-  if (llvm::none_of(inputs, [](const Emitter::Input &input) {
-        return input.name == "tokens";
-      })) {
-    reporter
-        .error(221, entry.range,
-               "data gives `tokens`, what is trained to be continued, but `" +
-                   entry.name + "` takes none")
-        .help("tokens: int[B, T]");
-    return false;
-  }
   for (const Emitter::Input &input : inputs) {
     auto parameter = llvm::find_if(entry.parameters, [&](const Parameter &p) {
       return p.name == input.name;
@@ -73,6 +63,16 @@ bool DataFit::fills(const Method &entry,
     if (parameter == entry.parameters.end() && recipe.train.lossKind == "mse")
       problem.help("a `loss` in the model can make numbers of the ids: "
                    "mse(logits, one_hot(targets, vocab))");
+    return false;
+  }
+  if (llvm::none_of(inputs, [](const Emitter::Input &input) {
+        return input.name == "tokens";
+      })) {
+    reporter
+        .error(221, entry.range,
+               "data gives `tokens`, what is trained to be continued, but `" +
+                   entry.name + "` takes none")
+        .help("tokens: int[B, T]");
     return false;
   }
   return true;
