@@ -42,9 +42,12 @@ std::vector<Row> readRows(const Dataset &data, Part part, int64_t sequence,
       row.tokens.resize(static_cast<size_t>(valid));
       row.targets.resize(static_cast<size_t>(valid));
     }
-    row.source.resize(static_cast<size_t>(source));
-    if (source > 0)
-      data.readSource(part, data.windowStart(part, i), row.source);
+    if (source > 0) {
+      Sources sources(1, source);
+      sources.set(0, data.source(part, data.windowStart(part, i)),
+                  data.padding());
+      row.source = std::move(sources.ids);
+    }
     row.question = data.question(part, i);
     rows.push_back(std::move(row));
   }

@@ -35,7 +35,7 @@ struct Question {
 
 /// Windows of `sequence` tokens with the tokens that follow each as targets.
 /// What a training step calls allocates nothing: `starts`, `windows`,
-/// `windowStart`, `read` and `readSource`.
+/// `windowStart`, `read` and `source`.
 class Dataset {
 public:
   virtual ~Dataset() = default;
@@ -49,11 +49,9 @@ public:
   /// after them stand the filler (tokens) and the ignored target.
   virtual int64_t read(Part part, int64_t start, std::span<int32_t> tokens,
                        std::span<int32_t> targets) const = 0;
-  /// Fills what an encoder reads beside a row that was read; returns how many
-  /// leading tokens are data.
-  virtual int64_t readSource(Part part, int64_t start,
-                             std::span<int32_t> source) const;
-  /// What fills such a source up.
+  /// What an encoder reads beside that row.
+  virtual std::span<const int32_t> source(Part part, int64_t start) const;
+  /// What fills it up.
   virtual int32_t padding() const { return 0; }
   /// Whether rows are drawn anywhere (a text) or are examples of their own.
   virtual bool isStream() const = 0;
@@ -63,9 +61,9 @@ public:
   }
   /// Those of all windows that have them.
   std::vector<Question> questions(Part part) const;
-  /// Of all that windows of so many tokens, and sources of so many, may show:
+  /// Of all that windows of so many tokens, and perhaps sources, may show:
   /// whether others have the same data.
-  std::string checksum(int64_t sequence, int64_t source = 0) const;
+  std::string checksum(int64_t sequence, bool withSources = false) const;
   /// What whoever uses the data should know: that some of it is left out.
   virtual std::vector<std::string> notes() const { return {}; }
 };

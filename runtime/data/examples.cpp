@@ -21,9 +21,9 @@ class Examples : public Dataset {
 public:
   explicit Examples(const DataRequest &request)
       : spec(withDefaults(request.spec)), tokenizer(request.tokenizer),
-        sequence(request.sequence), source(request.source),
+        sequence(request.sequence), sourceLength(request.source),
         ignore(request.ignore) {
-    if (source > 0) // what the model itself reads is all answer
+    if (sourceLength > 0) // what the model itself reads is all answer
       spec.answersOnly = false;
     examples = readExamples(spec, request.chat);
     if (spec.validationFiles.empty()) {
@@ -57,7 +57,7 @@ public:
     begin = named(spec.begin, "begin");
     pad = named(spec.pad, "pad");
     named(spec.end, "end");
-    if (source > 0)
+    if (sourceLength > 0)
       encodeSources();
     encodeAll();
   }
@@ -88,12 +88,8 @@ public:
                           : sequence;
   }
 
-  int64_t readSource(Part part, int64_t start,
-                     std::span<int32_t> to) const override {
-    std::span<const int32_t> from = sourceOf(indexOf(part, start));
-    std::ranges::fill(std::ranges::copy(from, to.begin()).out, to.end(),
-                      padding());
-    return static_cast<int64_t>(from.size());
+  std::span<const int32_t> source(Part part, int64_t start) const override {
+    return sourceOf(indexOf(part, start));
   }
   int32_t padding() const override { return pad.value_or(0); }
 
@@ -112,7 +108,7 @@ public:
           "{} of the {} prompts of {} have more than the {} tokens of "
           "`source`, up to {}; the rest of each is left out: build with a "
           "larger -D train.S to use it",
-          cutSources, examples.size(), origin(), source, longestSource));
+          cutSources, examples.size(), origin(), sourceLength, longestSource));
     if (unanswered > 0)
       notes.push_back(fmt::format(
           "{} of the {} examples of {} have no answer within their window, the "
@@ -129,7 +125,7 @@ public:
       return std::nullopt;
     std::string_view text = example.text;
     Question question;
-    if (source > 0) {
+    if (sourceLength > 0) {
       std::span<const int32_t> read = sourceOf(index);
       question.source.assign(read.begin(), read.end());
       question.prompt = {*begin};
@@ -197,7 +193,7 @@ private:
         throw InputError(example.place(spec) +
                          ": the prompt is empty: the encoder has nothing to "
                          "read");
-      auto limit = static_cast<size_t>(source);
+      auto limit = static_cast<size_t>(sourceLength);
       if (length > limit) {
         sources.resize(sourceBegins.back() + limit);
         ++cutSources;
@@ -215,7 +211,7 @@ private:
     for (const Example &example : examples) {
       encode(example,
              std::string_view(example.text)
-                 .substr(source > 0 ? example.prompt : 0),
+                 .substr(sourceLength > 0 ? example.prompt : 0),
              ids);
       size_t length = ids.size() - begins.back();
       if (length > limit && (spec.kind == "sums" || spec.kind == "products"))
@@ -307,7 +303,7 @@ private:
   const Tokenizer &tokenizer;
   int64_t sequence;
   /// Tokens that an encoder reads; 0 without one.
-  int64_t source;
+  int64_t sourceLength;
   std::optional<int32_t> ignore;
   std::optional<int32_t> begin, pad;
   std::vector<Example> examples;

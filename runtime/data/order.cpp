@@ -84,8 +84,7 @@ int64_t DataOrder::fill(int64_t step, int64_t micro, std::span<int32_t> tokens,
     data.read(Part::Train, from, tokens.subspan(at, length),
               targets.subspan(at, length));
     if (sources)
-      sources->counts[static_cast<size_t>(row + i)] =
-          data.readSource(Part::Train, from, sources->row(row + i));
+      sources->set(row + i, data.source(Part::Train, from), data.padding());
   }
   if (!ignored)
     return batch * sequence;

@@ -266,25 +266,24 @@ std::vector<Question> Dataset::questions(Part part) const {
   return result;
 }
 
-int64_t Dataset::readSource(Part, int64_t, std::span<int32_t>) const {
+std::span<const int32_t> Dataset::source(Part, int64_t) const {
   throw std::logic_error("this data has no sources");
 }
 
-std::string Dataset::checksum(int64_t sequence, int64_t source) const {
+std::string Dataset::checksum(int64_t sequence, bool withSources) const {
   Checksum checksum;
-  auto length = static_cast<size_t>(sequence);
-  std::vector<int32_t> row(2 * length + static_cast<size_t>(source));
-  std::span<int32_t> tokens = std::span(row).first(length);
-  std::span<int32_t> targets = std::span(row).subspan(length, length);
-  std::span<int32_t> sources = std::span(row).subspan(2 * length);
+  std::vector<int32_t> row(2 * static_cast<size_t>(sequence));
+  std::span<int32_t> tokens = std::span(row).first(row.size() / 2);
+  std::span<int32_t> targets = std::span(row).last(row.size() / 2);
   for (Part part : {Part::Train, Part::Validation}) {
     int64_t all = starts(part);
     checksum.add(&all, sizeof all);
     auto add = [&](int64_t start) {
       read(part, start, tokens, targets);
-      if (source > 0)
-        readSource(part, start, sources);
       checksum.add(row.data(), row.size() * sizeof(int32_t));
+      if (withSources)
+        checksum.add(source(part, start).data(),
+                     source(part, start).size_bytes());
     };
     for (int64_t window = 0; window < windows(part); ++window)
       add(windowStart(part, window));

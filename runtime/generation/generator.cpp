@@ -358,7 +358,7 @@ AnswerMarks answerMarks(const Recipe &recipe, const Tokenizer &tokenizer,
       "answers begin with: neither `begin` of its `data`, nor a "
       "\"decoder_start_token_id\" in the generation_config.json or "
       "config.json beside the weights" +
-      (weights.empty() ? "" : " in " + weights));
+      (weights.empty() ? "" : ": " + weights));
 }
 
 std::vector<int32_t> sourceTokens(const Tokenizer &tokenizer,

@@ -79,8 +79,8 @@ int64_t Evaluator::readWindow(Part part, int64_t index, int64_t wanted,
   int64_t start = data.windowStart(part, index * data.windows(part) / wanted);
   valid[row] = data.read(part, start, tokenRow, targetRow);
   if (source.isTaken())
-    sources.counts[row] =
-        data.readSource(part, start, sources.row(static_cast<int64_t>(row)));
+    sources.set(static_cast<int64_t>(row), data.source(part, start),
+                data.padding());
   return std::ranges::count_if(
       targetRow.first(valid[row]),
       [&](int32_t target) { return target != ignore; });
