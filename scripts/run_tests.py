@@ -35,7 +35,8 @@ AGAIN = {"cuda": {"program_test": "*", "optimizer_test": "*",
                   "random_compiled_test": "AttentionCompiled.*OfBf16"}}
 if platform.machine() == "x86_64":
     AGAIN["x86-64-v3"] = {"random_model_test": "*/int8*:*/int4*:Small/*"}
-# End-to-end tests that keep one core busy, as the emulator does; the others use every core.
+# End-to-end tests that keep one core busy, as the emulator does. The others use every core for moments,
+# and wait or compile on one in between: two at a time.
 ON_ONE_CORE = {"test_cuda.py"}
 
 
@@ -168,6 +169,12 @@ def main():
         show(outcome)
         outcomes.append(outcome)
 
+    def note_all(tests, at_a_time):
+        with concurrent.futures.ThreadPoolExecutor(at_a_time) as pool:
+            futures = [pool.submit(timed, *test) for test in tests]
+            for future in concurrent.futures.as_completed(futures):
+                note(future.result())
+
     with tempfile.TemporaryDirectory(prefix="tfm-tests-") as folder:
         results = pathlib.Path(folder)
         if "lit" in kinds:
@@ -178,8 +185,8 @@ def main():
         if "e2e" in kinds:
             tests = sorted((ROOT / "tests" / "e2e").glob("test_*.py"))
             tests += sorted((ROOT / "tests" / "e2e").glob("*.sh"))
-            end_to_end = [test for test in tests if test.name not in ON_ONE_CORE]
-            beside += [(run_end_to_end, test, build, results) for test in tests if test.name in ON_ONE_CORE]
+            for test in tests:
+                (beside if test.name in ON_ONE_CORE else end_to_end).append((run_end_to_end, test, build, results))
         if "unit" in kinds:
             programs = sorted(path for path in (build / "tests").glob("*")
                               if path.is_file() and os.access(path, os.X_OK))
@@ -188,12 +195,8 @@ def main():
             beside += [(run_googletest, program, results, target)
                        for target, again in AGAIN.items() for program in programs if program.name in again]
             beside += [(run_googletest, program, results) for program in programs]
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            futures = [pool.submit(timed, *test) for test in beside]
-            for future in concurrent.futures.as_completed(futures):
-                note(future.result())
-        for test in end_to_end:
-            note(timed(run_end_to_end, test, build, results))
+        note_all(beside, os.cpu_count())
+        note_all(end_to_end, 2)
 
     passed = sum(outcome.passed for outcome in outcomes)
     failed = sum(outcome.failed for outcome in outcomes)

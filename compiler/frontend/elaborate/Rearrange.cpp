@@ -208,11 +208,9 @@ SymbolicValue BuiltinCall::rearrange() {
       order.push_back(name);
     }
   }
-  SymbolicTensor split = tensors.reshapeTo(*x, parts);
-  // Names of the right side alone, along which the tensor is repeated: in front
-  // of all others first.
-  Dims repeated;
+  // Names of the right side alone, along which the tensor is repeated.
   std::vector<std::string> added;
+  Dims whole = parts;
   for (const Axis &axis : *right)
     for (const std::string &name : axis.names) {
       if (leftNames.contains(name) || llvm::is_contained(added, name))
@@ -221,25 +219,22 @@ SymbolicValue BuiltinCall::rearrange() {
         return SymbolicValue();
       if (auto size = sizes.find(name); size != sizes.end()) {
         added.push_back(name);
-        repeated.push_back(size->second);
+        whole.push_back(size->second);
       }
     }
-  if (!added.empty()) {
-    order.insert(order.begin(), added.begin(), added.end());
-    llvm::append_range(repeated, parts);
-    if (!dimensions.isStorable(repeated, range, "the result"))
-      return SymbolicValue();
-    split = tensors.broadcastTo(split, repeated);
-  }
+  if (!added.empty() && !dimensions.isStorable(whole, range, "the result"))
+    return SymbolicValue();
   // The right side: the same names, grouped anew.
   llvm::SmallVector<int64_t> permutation;
-  Dims result;
+  Dims once, repeated, result;
   llvm::StringMap<bool> rightNames;
   for (const Axis &axis : *right) {
     Dim product(1);
     for (const std::string &name : axis.names) {
-      if (!llvm::is_contained(order, name)) {
-        std::vector<std::string> candidates(order.begin(), order.end());
+      bool isAdded = llvm::is_contained(added, name);
+      if (!isAdded && !llvm::is_contained(order, name)) {
+        std::vector<std::string> candidates = order;
+        llvm::append_range(candidates, added);
         Diagnostic &d = fail("`" + name + "` stands on the right side only");
         reporter.suggest(d, name, candidates);
         if (d.helps.empty() && llvm::all_of(order, isOnTheRight))
@@ -252,7 +247,10 @@ SymbolicValue BuiltinCall::rearrange() {
         fail("`" + name + "` occurs twice on the right side");
         return SymbolicValue();
       }
-      permutation.push_back(llvm::find(order, name) - order.begin());
+      if (!isAdded)
+        permutation.push_back(llvm::find(order, name) - order.begin());
+      once.push_back(isAdded ? Dim(1) : sizes[name]);
+      repeated.push_back(sizes[name]);
       product = product * sizes[name];
     }
     result.push_back(product);
@@ -263,6 +261,9 @@ SymbolicValue BuiltinCall::rearrange() {
           .help("`sum`, `mean` and `max` reduce an axis");
       return SymbolicValue();
     }
-  SymbolicTensor moved = tensors.transposeAxes(split, permutation);
+  SymbolicTensor moved =
+      tensors.transposeAxes(tensors.reshapeTo(*x, parts), permutation);
+  if (!added.empty())
+    moved = tensors.broadcastTo(tensors.reshapeTo(moved, once), repeated);
   return SymbolicValue::tensor(tensors.reshapeTo(moved, result));
 }
