@@ -524,12 +524,9 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
         options.endTokens.push_back(*end);
   }
   const bool answers = sourceLength(descriptor, TFM_FORWARD) > 0;
-  std::optional<AnswerMarks> marks;
   std::vector<int32_t> endSources;
-  if (answers) {
-    marks = answerMarksFor(command, recipe, *tokenizer);
+  if (answers)
     endSources = endTokensFor(command, recipe, *tokenizer);
-  }
   std::vector<int32_t> begin;
   if (!chat) // whose template writes what begins a text
     begin = beginOf(recipe, *tokenizer);
@@ -569,6 +566,9 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
       openLogits(model, recipe.generate.context, marks);
   noteLookahead(model, options, speaks);
   if (command.interactive) {
+  std::optional<AnswerMarks> marks;
+  if (answers)
+    marks = answerMarksFor(command, recipe, *tokenizer);
     converse(*logits, *tokenizer, read, options, chat ? &*chat : nullptr);
     return;
   }

@@ -113,9 +113,15 @@ class Encoder(unittest.TestCase):
         return [json.loads(line)["ids"] for line in result.stdout.splitlines()]
 
     def test_with_a_cache_as_without(self):
-        self.build("whole", "-D", "generate.batch=2")
-        told = self.ask("whole", "info").stdout
-        self.assertIn("whole sequences, because of an encoder, beside several texts together", told)
+        # A product over positions, which no cache keeps, of hardly anything.
+        self.build("whole", "-D", "train.sequence=9", text=self.text.replace(
+            "decoder(embed(tokens),", "decoder(embed(tokens) + 1e-9 * low @ embed(tokens),").replace(
+                "  head      =", "  const low[i: context, j: context] = if j <= i then 1 else 0\n  head      ="))
+        self.assertIn("whole sequences, because of", self.ask("whole", "info").stdout)
+        # Texts come one after the other, with a cache, whatever `generate.batch` is.
+        self.build("several", "-D", "generate.batch=2")
+        self.assertIn("generation       1 text", self.ask("several", "info").stdout)
+        self.assertEqual(self.answers("model"), self.answers("several"))
         self.assertIn("generation       1 text", self.ask("model", "info").stdout)
         self.assertEqual(self.answers("model"), self.answers("whole"))
         # And as the most probable ones of all logits at once.
@@ -162,6 +168,15 @@ class Encoder(unittest.TestCase):
     def test_errors_while_compiling(self):
         self.refused(self.text.replace('begin = "<", ', ""), "E0221", "which token the answer begins with",
                      'begin = "<s>"')
+    def test_a_decoder_that_looks_ahead(self):
+        text = self.text.replace("attention = SelfAttention(width, heads, drop)", "attention = SelfAttention(width, heads, drop, causal = false)")
+        self.build("ahead", text=text)
+        told = self.ask("ahead", "generate", "--weights", "run", "--prompt", "abc")
+        self.assertEqual(told.returncode, 1)
+        self.assertIn("the next token of an answer has no logits of its own: this model looks at all 9 positions of `tokens` at once",
+                      told.stderr)
+        self.assertIn("causal in ahead.tfm", told.stderr)
+
         self.refused(self.text.replace("pairs(", "lines("), "E0221",
                      "`source` is the prompt of an example, and `lines` has none")
         self.refused(self.text.replace("source: int[B, S], present: bool[B, S]", "source: int[B, S, 1], present: bool[B, S]").replace(

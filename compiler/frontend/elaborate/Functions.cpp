@@ -43,17 +43,26 @@ bool Functions::emitAll() {
 
 void Functions::warnAboutLookingAhead() {
   const Method *forward = findMethod(*tree.root, "forward");
-  auto isNeeded = [](const Parameter &input) { return !input.value; };
-  // Of models with several inputs no text is generated anyway.
+  bool hasEncoder = readsPrompts(*forward);
+  auto isNeeded = [&](const Parameter &input) {
+    bool isPrompt = hasEncoder && input.name != "tokens";
+    return !input.value && !isPrompt;
+  };
+  // Of models with other inputs no text is generated anyway.
   if (!current.looksAhead || llvm::count_if(forward->parameters, isNeeded) != 1)
     return;
   int64_t length = callerDims.generationLength();
-  std::string reason = "attention in this model is not causal, so nothing can "
-                       "be said of the next token of a text with less than " +
-                       std::to_string(length) + " tokens";
-  // No token is less than a byte.
-  bool isLong =
-      static_cast<int64_t>(recipe.train.samplePrompt.size()) >= length;
+  std::string reason =
+      hasEncoder
+          ? "attention to `tokens` is not causal, so nothing can be said of "
+            "the "
+            "next token of an answer"
+          : "attention in this model is not causal, so nothing can be said of "
+            "the next token of a text with less than " +
+                std::to_string(length) + " tokens";
+  // No token is less than a byte; an answer begins with one.
+  bool isLong = !hasEncoder && static_cast<int64_t>(
+                                   recipe.train.samplePrompt.size()) >= length;
   const Block *generate = compilation.block("generate");
   Diagnostic *d = nullptr;
   if (recipe.train.sampleRange && !isLong)
@@ -61,7 +70,9 @@ void Functions::warnAboutLookingAhead() {
                        "training will show no samples: " + reason);
   else if (generate)
     d = &diags.warning(810, generate->range,
-                       "`generate` will refuse most prompts: " + reason);
+                       (hasEncoder ? "`generate` will refuse all prompts: "
+                                   : "`generate` will refuse most prompts: ") +
+                           reason);
   if (d)
     d->note("it looks ahead in " + reporter.place(*current.looksAhead))
         .help("write `causal = true` there; what is not to generate text needs "

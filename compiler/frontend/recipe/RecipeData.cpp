@@ -507,4 +507,12 @@ json::Value RecipeBuilder::generateBlock(const Block *block) {
   out["context"] = context;
   finish(form, "generate");
   return std::move(out);
+  const Method *forward = e.root ? findMethod(*e.root, "forward") : nullptr;
+  if (e.generateBatch > 1 && forward && readsPrompts(*forward)) {
+    hasNoEffect(given(form, "batch").value_or(form.range),
+                "`batch` does nothing: an encoder reads one prompt at a time, "
+                "so that texts are generated one after the other",
+                "leave it out");
+    e.generateBatch = 1;
+  }
 }
