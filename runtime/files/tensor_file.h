@@ -57,8 +57,8 @@ public:
   virtual void readFloats(const std::string &name, const TensorEntry &entry,
                           uint64_t first, std::span<float> out) const;
   /// Bytes of a tensor, from `first` on; also by any number of threads.
-  void readBytes(const TensorEntry &entry, uint64_t first,
-                 std::span<char> out) const;
+  virtual void readBytes(const TensorEntry &entry, uint64_t first,
+                         std::span<char> out) const;
   /// Throws InputError where the file has a checksum of a tensor, and `data`,
   /// all of its bytes, another.
   virtual void requireUnchanged(const std::string &name,
