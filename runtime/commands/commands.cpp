@@ -388,7 +388,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
                 ignoredTarget(recipe.train, *tokenizer),
                 [&] {
                   return findChat(command.tokenizer, begun, recipe,
-                                  command.chatVariables);
+                                  command.chatVariables, command.speaks());
                 },
                 sourceLength(descriptor, TFM_TRAIN)});
   std::unique_ptr<Device> device =
@@ -481,7 +481,7 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
                {spec, *tokenizer, recipe.train.sequence, ignored,
                 [&] {
                   return findChat(command.tokenizer, command.weights, recipe,
-                                  command.chatVariables);
+                                  command.chatVariables, command.speaks());
                 },
                 sourceLength(descriptor, TFM_EVALUATE)});
   if (command.processes)

@@ -518,7 +518,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   std::optional<ChatTemplate> chat;
   if (command.chat) {
     chat = findChat(command.tokenizer, command.weights, recipe,
-                    command.chatVariables);
+                    command.chatVariables, command.speaks());
     if (!command.ignoreEos)
       if (std::optional<int32_t> end = tokenizer->find(chat->endToken()))
         options.endTokens.push_back(*end);
