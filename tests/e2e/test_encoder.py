@@ -140,13 +140,16 @@ class Encoder(unittest.TestCase):
         typed = self.ask("model", "generate", "--weights", "run", "--ids", "--prompt", "7 6 5 4 3 11", "--greedy", "--json",
                          "--tokens", "6")
         self.assertEqual(typed.returncode, 0, typed.stderr)
-        self.assertEqual([json.loads(typed.stdout)["ids"]], self.answers("model", "hgfed\n"))
+        answer = json.loads(typed.stdout)
+        self.assertEqual([answer["ids"]], self.answers("model", "hgfed\n"))
+        self.assertEqual(answer["text"], " ".join(map(str, answer["ids"])))
 
     def test_answers_alone_are_shown(self):
         answer = self.ask("model", "generate", "--weights", "run", "--prompt", "abc", "--greedy", "--tokens", "2").stdout
         self.assertNotIn("abc", answer)
-        typed = self.ask("model", "generate", "--weights", "run", "-i", "--greedy", "--tokens", "2", stdin="abc\n\nabc\n")
-        self.assertEqual(typed.stdout, 3 * answer)
+        for lines in ("abc\n\nabc\n", "abc\r\n\r\nabc\r\n"):
+            typed = self.ask("model", "generate", "--weights", "run", "-i", "--greedy", "--tokens", "2", stdin=lines)
+            self.assertEqual(typed.stdout, 3 * answer)
 
     def test_what_cannot_be_read(self):
         long = self.ask("model", "generate", "--weights", "run", "--prompts", "-", "--json", stdin="abcabcabc\nab\n")
@@ -165,9 +168,6 @@ class Encoder(unittest.TestCase):
         self.assertIn('sums.txt:2: the model reads prompts with its encoder, and this example has no answer behind one '
                       '(data.answer_after is "=")', result.stderr)
 
-    def test_errors_while_compiling(self):
-        self.refused(self.text.replace('begin = "<", ', ""), "E0221", "which token the answer begins with",
-                     'begin = "<s>"')
     def test_a_decoder_that_looks_ahead(self):
         text = self.text.replace("attention = SelfAttention(width, heads, drop)", "attention = SelfAttention(width, heads, drop, causal = false)")
         self.build("ahead", text=text)
@@ -177,6 +177,9 @@ class Encoder(unittest.TestCase):
                       told.stderr)
         self.assertIn("causal in ahead.tfm", told.stderr)
 
+    def test_errors_while_compiling(self):
+        self.refused(self.text.replace('begin = "<", ', ""), "E0221", "which token the answer begins with",
+                     'begin = "<s>"')
         self.refused(self.text.replace("pairs(", "lines("), "E0221",
                      "`source` is the prompt of an example, and `lines` has none")
         self.refused(self.text.replace("source: int[B, S], present: bool[B, S]", "source: int[B, S, 1], present: bool[B, S]").replace(
