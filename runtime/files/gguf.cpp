@@ -372,6 +372,12 @@ void GgufReader::openParts() {
                             tensors, parsed.tensors.size()));
 }
 
+bool GgufReader::isRead(const std::string &path) const {
+  return TensorFile::isRead(path) ||
+         std::ranges::any_of(
+             parts, [&](const Part &part) { return part.file->isRead(path); });
+}
+
 json GgufReader::list(const std::string &key) const {
   auto place = lists.find(key);
   if (place == lists.end())

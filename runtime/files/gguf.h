@@ -54,6 +54,7 @@ public:
   /// Those that the table does not know keep theirs.
   void rename(const nlohmann::json &gguf);
 
+  bool isRead(const std::string &path) const override;
   void readFloats(const std::string &name, const TensorEntry &entry,
                   uint64_t first, std::span<float> out) const override;
   void readBytes(const TensorEntry &entry, uint64_t first,

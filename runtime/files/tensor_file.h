@@ -45,6 +45,8 @@ public:
   TensorFile &operator=(const TensorFile &) = delete;
 
   const std::string &path() const { return file.path(); }
+  /// Whether a path is that of what is read here.
+  virtual bool isRead(const std::string &path) const;
   const TensorHeader &header() const { return parsed; }
   /// Null if there is no such tensor.
   const TensorEntry *find(const std::string &name) const;

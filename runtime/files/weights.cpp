@@ -70,7 +70,7 @@ WeightFiles::WeightFiles(const std::string &path, const std::string &family)
 
 void WeightFiles::requireNoneIs(const std::string &path) const {
   for (const auto &file : files)
-    if (isSameFile(file->path(), path))
+    if (file->isRead(path))
       throw InputError(path + " is what the weights come from, and would be "
                               "overwritten: write to another file");
 }

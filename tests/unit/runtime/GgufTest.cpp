@@ -335,6 +335,7 @@ TEST(Gguf, ReadsModelsInParts) {
   folder.write(name(3), part(2, 3, 5, {"c"}));
   {
     GgufReader reader(folder / name(1));
+    EXPECT_TRUE(reader.isRead(folder / name(3)));
     EXPECT_EQ(read(reader, "a"), (std::vector<float>{1, 2}));
     EXPECT_EQ(read(reader, "b"), (std::vector<float>{3, 4}));
     EXPECT_EQ(read(reader, "c"), (std::vector<float>{5, 6}));
