@@ -45,24 +45,25 @@ void Functions::warnAboutLookingAhead() {
   const Method *forward = findMethod(*tree.root, "forward");
   bool hasEncoder = readsPrompts(*forward);
   auto isNeeded = [&](const Parameter &input) {
-    bool isPrompt = hasEncoder && input.name != "tokens";
+    bool isPrompt =
+        hasEncoder && (input.name == "source" || input.name == "present");
     return !input.value && !isPrompt;
   };
   // Of models with other inputs no text is generated anyway.
   if (!current.looksAhead || llvm::count_if(forward->parameters, isNeeded) != 1)
     return;
   int64_t length = callerDims.generationLength();
-  std::string reason =
-      hasEncoder
-          ? "attention to `tokens` is not causal, so nothing can be said of "
-            "the "
-            "next token of an answer"
-          : "attention in this model is not causal, so nothing can be said of "
-            "the next token of a text with less than " +
-                std::to_string(length) + " tokens";
-  // No token is less than a byte; an answer begins with one.
-  bool isLong = !hasEncoder && static_cast<int64_t>(
-                                   recipe.train.samplePrompt.size()) >= length;
+  std::string reason = "attention in this model is not causal, so nothing can "
+                       "be said of the next token of a text with less than " +
+                       std::to_string(length) + " tokens";
+  // No token is less than a byte.
+  bool isLong =
+      static_cast<int64_t>(recipe.train.samplePrompt.size()) >= length;
+  if (hasEncoder) { // answers begin with one token
+    reason = "attention to `tokens` is not causal, so nothing can be said of "
+             "the next token of an answer";
+    isLong = false;
+  }
   const Block *generate = compilation.block("generate");
   Diagnostic *d = nullptr;
   if (recipe.train.sampleRange && !isLong)
