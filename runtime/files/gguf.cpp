@@ -320,7 +320,8 @@ uint64_t GgufReader::dataBytes() const {
 
 int64_t GgufReader::partNumber(const char *key) const {
   const json value = values.value(key, json());
-  return value.is_number_integer() ? value.get<int64_t>() : 0;
+  const auto number = value.is_number_integer() ? value.get<int64_t>() : 0;
+  return number == static_cast<int32_t>(number) ? number : 0;
 }
 
 void GgufReader::openParts() {
