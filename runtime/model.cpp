@@ -634,6 +634,12 @@ std::vector<int64_t> shapeOf(const tfm_parameter &parameter) {
   return {parameter.shape, parameter.shape + parameter.rank};
 }
 
+bool beginsAtRandom(const tfm_parameter &parameter) {
+  return parameter.init == TFM_INIT_NORMAL ||
+         parameter.init == TFM_INIT_UNIFORM ||
+         parameter.init == TFM_INIT_TRUNCATED_NORMAL;
+}
+
 std::vector<FloatTensor> parameterTensors(const Model &model) {
   std::vector<FloatTensor> tensors;
   for (const tfm_parameter &parameter : model.parameters()) {

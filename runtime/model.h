@@ -235,6 +235,9 @@ size_t eventsOf(const tfm_function &function);
 /// The shape of a parameter as a vector.
 std::vector<int64_t> shapeOf(const tfm_parameter &parameter);
 
+/// Whether a parameter begins with numbers that are drawn.
+bool beginsAtRandom(const tfm_parameter &parameter);
+
 /// All parameters as tensors to be written, while the model is there.
 std::vector<FloatTensor> parameterTensors(const Model &model);
 

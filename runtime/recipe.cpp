@@ -146,6 +146,7 @@ void readTrain(const json &object, TrainSpec &train) {
   read(object, key("train.epochs"), train.epochs);
   read(object, key("train.seed"), train.seed);
   read(object, key("train.clip"), train.clip);
+  read(object, key("train.only"), train.only);
   read(object, key("train.shuffle"), train.shuffle);
   read(object, key("train.precision"), train.precision);
 

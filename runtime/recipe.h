@@ -85,6 +85,8 @@ struct TrainSpec {
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
   double clip = 0.0; ///< 0: none
+  /// Patterns of what is trained; none: everything is.
+  std::vector<std::string> only;
   bool shuffle = recipe::flag("train.shuffle");
   /// "f32" or "bf16".
   std::string precision{recipe::text("train.precision")};

@@ -316,7 +316,7 @@ BuildStatus Builder::loadModule() {
   if (!module || options.warn)
     diagnostics.print(llvm::errs());
   if (!module)
-    return BuildStatus::InputError;
+    return diagnostics.hasBug() ? BuildStatus::Bug : BuildStatus::InputError;
   watch.stage("frontend");
 
   output = outputOf(options);

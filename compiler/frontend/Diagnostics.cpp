@@ -20,6 +20,11 @@ using namespace tfm;
 
 static constexpr size_t maxErrors = 50;
 
+bool Diagnostics::hasBug() const {
+  return llvm::any_of(
+      kept, [](const Diagnostic &error) { return error.code == bugCode; });
+}
+
 bool Diagnostics::isFull() const { return kept.size() >= maxErrors; }
 
 Diagnostic &Diagnostics::error(ErrorCode code, Range range,

@@ -28,6 +28,9 @@ namespace tfm {
 /// The number of an error: `E0203`. Its page is `errors/E0203.md`.
 using ErrorCode = unsigned;
 
+/// Of what is no mistake of the user's.
+constexpr ErrorCode bugCode = 999;
+
 /// One error or warning: where, what, how the place was reached, and what may
 /// help.
 struct Diagnostic {
@@ -78,6 +81,8 @@ public:
   Diagnostic &ignored() { return dropped = Diagnostic(); }
 
   bool hasErrors() const { return !kept.empty(); }
+  /// Whether one of the errors is a bug of the compiler.
+  bool hasBug() const;
   /// Whether no further error will be kept: nothing more need be looked for.
   bool isFull() const;
   size_t size() const { return kept.size(); }

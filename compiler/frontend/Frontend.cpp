@@ -31,7 +31,7 @@ compile(mlir::MLIRContext &context, SourceManager &sources, uint32_t file,
   mlir::OwningOpRef<mlir::ModuleOp> module = emitter.finish(problem);
   if (!module)
     diags
-        .error(999, {file, 0, 0},
+        .error(bugCode, {file, 0, 0},
                "the compiler made an invalid program of this file; please "
                "report it with the file")
         .note(problem);

@@ -696,8 +696,11 @@ struct DeriveDecodePass : tfm::impl::DeriveDecodePassBase<DeriveDecodePass> {
     auto forward = findProgram(module, ProgramKind::Forward);
     if (!forward || findProgram(module, ProgramKind::Decode))
       return;
-    // All texts are decoded at once, but each has a prompt of its own.
+    // All texts are decoded at once, but each has a prompt of its own. An
+    // encoder reads one prompt.
     auto together = findProgram(module, ProgramKind::ForwardBatch);
+    bool hasEncoder = llvm::any_of(forward.getArguments(), isOfEncoder);
+    assert(!(hasEncoder && together) && "batches of prompts");
     auto giveUp = [&](const Twine &why) {
       module->setAttr("tfm.whole_sequence",
                       StringAttr::get(&getContext(), why));
@@ -708,11 +711,7 @@ struct DeriveDecodePass : tfm::impl::DeriveDecodePassBase<DeriveDecodePass> {
       if (whole)
         if (auto obstacle = SequenceAnalysis(whole).obstacle())
           return giveUp(obstacle->str());
-    bool hasEncoder = llvm::any_of(forward.getArguments(), isOfEncoder);
     if (hasEncoder) {
-      if (together)
-        return giveUp("an encoder, beside several texts together "
-                      "(generate.batch)");
       std::optional<func::FuncOp> rest = splitEncoder(forward);
       if (!rest)
         return giveUp("layers within layers that read what an encoder makes");

@@ -11,15 +11,31 @@
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/gguf.h"
 #include "runtime/files/read_json.h"
+#include "runtime/files/run_folder.h"
+#include "runtime/progress.h"
+#include "runtime/tokenizer/utf8.h"
 
+#include <algorithm>
 #include <filesystem>
 
 namespace tfm {
 
+/// Whether a folder has a tokenizer that another model's template may not suit:
+/// a run has that of the model that it is of.
+static bool hasOwnTokenizer(const std::string &folder) {
+  if (holdsCheckpoint(folder) || !runAround(folder).empty())
+    return false;
+  return std::ranges::any_of(
+      std::initializer_list<const char *>{"tokenizer.json", "tokenizer.model",
+                                          "vocab.json"},
+      [&](const char *name) { return fileExists(folder + "/" + name); });
+}
+
 ChatTemplate findChat(const std::string &named, const std::string &weights,
-                      const Recipe &recipe, const std::string &variables) {
+                      const Recipe &recipe, const std::string &variables,
+                      bool speaks) {
   std::optional<ChatTemplate> found;
-  std::string without;
+  std::string without, passed;
   // What stands beside a file is there to be taken instead of its own.
   auto add = [&](const std::filesystem::path &path) {
     if (path.empty() || found)
@@ -28,13 +44,19 @@ ChatTemplate findChat(const std::string &named, const std::string &weights,
     bool isFile = !isFolder(path) && fileExists(path.string());
     if (isFile && parent.empty())
       parent = ".";
-    if (std::string folder = isFolder(path) ? path.string() : parent.string();
-        !folder.empty())
+    std::string folder = isFolder(path) ? path.string() : parent.string();
+    if (!folder.empty())
       found = ChatTemplate::ofFolder(folder);
     if (!found && isFile && isGguf(path.string())) {
       found = ChatTemplate::ofGguf(path.string());
       without = ", and " + path.string() + " has none";
     }
+    if (found && !passed.empty() && speaks)
+      say("note: " + printable(passed) +
+          " has a tokenizer and no chat template: that of " +
+          printable(folder) + " is taken\n");
+    if (!found && passed.empty() && hasOwnTokenizer(folder))
+      passed = folder;
   };
   add(named);
   if (isFolder(weights) || isGguf(weights))

@@ -16,9 +16,12 @@ namespace tfm {
 /// The chat template that stands beside the tokenizer: the one that the user
 /// names (`named`, may be empty), that of the weights, or the model's own; or
 /// within these, in gguf files. `variables` are those of `faultOfVariables`, or
-/// empty. Throws InputError where there is none.
+/// empty. Where a folder with a tokenizer has none, and that of another is
+/// taken, a note says so if this process `speaks`. Throws InputError where
+/// there is none.
 ChatTemplate findChat(const std::string &named, const std::string &weights,
-                      const Recipe &recipe, const std::string &variables);
+                      const Recipe &recipe, const std::string &variables,
+                      bool speaks);
 
 } // namespace tfm
 

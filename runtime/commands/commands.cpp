@@ -164,6 +164,18 @@ std::string missingBegin(const Recipe &recipe, const Tokenizer &tokenizer,
   return tokenizer.text(begin);
 }
 
+/// Tells of what `train.only` leaves as it is, where that is drawn at random.
+void noteRandomWeights(const TrainSpec &train, const tfm_model &model) {
+  std::span parameters(model.parameters,
+                       static_cast<size_t>(model.parameter_count));
+  auto staysRandom = [](const tfm_parameter &parameter) {
+    return !parameter.trainable && beginsAtRandom(parameter);
+  };
+  if (!train.only.empty() && std::ranges::any_of(parameters, staysRandom))
+    say("note: what train.only does not name stays as it is, which is random: "
+        "--init takes weights to begin with\n");
+}
+
 /// Tells of what other programs put before texts, and this training does not.
 void noteMissingBegin(const Recipe &recipe, const Tokenizer &tokenizer,
                       const Dataset &data) {
@@ -376,7 +388,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
                 ignoredTarget(recipe.train, *tokenizer),
                 [&] {
                   return findChat(command.tokenizer, begun, recipe,
-                                  command.chatVariables);
+                                  command.chatVariables, command.speaks());
                 },
                 sourceLength(descriptor, TFM_TRAIN)});
   std::unique_ptr<Device> device =
@@ -385,6 +397,8 @@ void train(const tfm_model &descriptor, TrainCommand command,
   Model model(descriptor, *device);
   if (command.speaks())
     noteMissingBegin(recipe, *tokenizer, *data);
+  if (command.speaks() && begun.empty())
+    noteRandomWeights(recipe.train, descriptor);
   std::string out = options.out, resumed = options.resume;
   options.quiet = command.json || !command.speaks();
   if (std::string name = device->name(); !name.empty() && !options.quiet)
@@ -467,7 +481,7 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
                {spec, *tokenizer, recipe.train.sequence, ignored,
                 [&] {
                   return findChat(command.tokenizer, command.weights, recipe,
-                                  command.chatVariables);
+                                  command.chatVariables, command.speaks());
                 },
                 sourceLength(descriptor, TFM_EVALUATE)});
   if (command.processes)

@@ -87,7 +87,7 @@ void showData(const tfm_model &descriptor, const DataCommand &command) {
       {spec, *tokenizer, sequence, ignoredTarget(recipe.train, *tokenizer),
        [&] {
          return findChat(command.tokenizer, /*weights=*/"", recipe,
-                         command.chatVariables);
+                         command.chatVariables, command.speaks());
        },
        source});
   Part part = command.part == "train" ? Part::Train : Part::Validation;

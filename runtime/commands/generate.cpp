@@ -406,8 +406,9 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
       break;
     ++lines;
     std::string_view typed(line, static_cast<size_t>(length));
-    if (typed.ends_with('\n'))
-      typed.remove_suffix(1);
+    for (char end : {'\n', '\r'})
+      if (typed.ends_with(end))
+        typed.remove_suffix(1);
     if (chat && typed.empty())
       continue;
     size_t said = messages.size();
@@ -518,18 +519,15 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   std::optional<ChatTemplate> chat;
   if (command.chat) {
     chat = findChat(command.tokenizer, command.weights, recipe,
-                    command.chatVariables);
+                    command.chatVariables, command.speaks());
     if (!command.ignoreEos)
       if (std::optional<int32_t> end = tokenizer->find(chat->endToken()))
         options.endTokens.push_back(*end);
   }
   const bool answers = sourceLength(descriptor, TFM_FORWARD) > 0;
-  std::optional<AnswerMarks> marks;
   std::vector<int32_t> endSources;
-  if (answers) {
-    marks = answerMarksFor(command, recipe, *tokenizer);
+  if (answers)
     endSources = endTokensFor(command, recipe, *tokenizer);
-  }
   std::vector<int32_t> begin;
   if (!chat) // whose template writes what begins a text
     begin = beginOf(recipe, *tokenizer);
@@ -541,6 +539,9 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   std::vector<Prompt> prompts;
   if (!command.interactive)
     prompts = promptsFor(command);
+  // Of a file of prompts none is empty.
+  options.standsAlone =
+      chat || answers || (prompts.size() == 1 && prompts[0].text.empty());
   std::vector<std::vector<int32_t>> tokens(prompts.size());
   std::vector<bool> bad(prompts.size());
   forEach(prompts, bad, speaks, [&](size_t i) {
@@ -565,6 +566,9 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
                  command.processes);
   Model model(descriptor, *device);
   loadWeights(command, model);
+  std::optional<AnswerMarks> marks;
+  if (answers)
+    marks = answerMarksFor(command, recipe, *tokenizer);
   std::unique_ptr<LogitsSource> logits =
       openLogits(model, recipe.generate.context, marks);
   noteLookahead(model, options, speaks);

@@ -270,7 +270,8 @@ void JsonTexts::end(size_t text, Generated generated) {
       {"tokens_per_second", speedOf(generated)}};
   if (texts.options.logprobs >= 0)
     answer["logprobs"] =
-        chancesOf(generated, texts.tokenizer, texts.tokensOf(text).back());
+        chancesOf(generated, texts.tokenizer,
+                  texts.options.standsAlone ? -1 : texts.tokensOf(text).back());
   printText(answer.dump() + "\n");
   TextShow::end(text, std::move(generated));
 }

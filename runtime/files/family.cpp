@@ -477,8 +477,10 @@ private:
       entry.kind = FamilyKey::Kind::Required;
       return;
     }
-    entry.reason = fmt::format("this family computes with {}{} alone",
-                               wanted.is_array() ? "one of " : "", entry.text);
+    std::string values;
+    for (const json &one : wanted.is_array() ? wanted : json::array({wanted}))
+      values += (values.empty() ? "" : " or ") + shown(one);
+    entry.reason = "this family computes with " + values + " alone";
     if (rule.contains("reason"))
       entry.reason += ": " + rule["reason"].get<std::string>();
   }

@@ -8,6 +8,7 @@
 #include "runtime/files/gguf.h"
 
 #include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
 #include "runtime/files/family.h"
 #include "runtime/files/gguf_blocks.h"
 
@@ -259,7 +260,8 @@ std::function<void(void *, uint64_t, uint64_t)> GgufReader::reading() const {
   };
 }
 
-GgufReader::GgufReader(const std::string &path) : TensorFile(path) {
+GgufReader::GgufReader(const std::string &path, bool isWhole)
+    : TensorFile(path) {
   static_assert(std::endian::native == std::endian::little,
                 "numbers are read as they lie there");
   Cursor cursor(file.size(), path, reading());
@@ -284,12 +286,6 @@ GgufReader::GgufReader(const std::string &path) : TensorFile(path) {
       lists[key] = cursor.position();
     values[key] = cursor.value(type);
   }
-  if (const json parts = values.value("split.count", json());
-      parts.is_number_integer() && parts.get<int64_t>() > 1)
-    cursor.refuse(fmt::format("it is one of {} parts of a model: join them "
-                              "first, with llama.cpp's `llama-gguf-split "
-                              "--merge FIRST-PART OUT.gguf`",
-                              parts.get<int64_t>()));
   uint64_t alignment = 32;
   if (auto given = values.find("general.alignment"); given != values.end()) {
     alignment = given->is_number_unsigned() ? given->get<uint64_t>() : 0;
@@ -302,11 +298,9 @@ GgufReader::GgufReader(const std::string &path) : TensorFile(path) {
       cursor.fail("the tensor " + name + " is there twice");
   }
   dataStart = (cursor.position() + alignment - 1) / alignment * alignment;
-  uint64_t dataBytes =
-      file.size() > dataStart ? file.size() - dataStart : uint64_t{0};
   std::vector<std::pair<uint64_t, uint64_t>> ranges;
   for (const auto &[name, entry] : parsed.tensors) {
-    if (entry.end > dataBytes)
+    if (entry.end > dataBytes())
       cursor.fail("the tensor " + name +
                   " reaches beyond the end of the file: it is cut short, or "
                   "damaged");
@@ -316,6 +310,73 @@ GgufReader::GgufReader(const std::string &path) : TensorFile(path) {
   for (size_t i = 1; i < ranges.size(); ++i)
     if (ranges[i].first < ranges[i - 1].second)
       cursor.fail("its tensors overlap");
+  if (isWhole)
+    openParts();
+}
+
+uint64_t GgufReader::dataBytes() const {
+  return file.size() > dataStart ? file.size() - dataStart : 0;
+}
+
+int64_t GgufReader::partNumber(const char *key) const {
+  const json value = values.value(key, json());
+  const auto number = value.is_number_integer() ? value.get<int64_t>() : 0;
+  return number == static_cast<int32_t>(number) ? number : 0;
+}
+
+void GgufReader::openParts() {
+  const int64_t count = partNumber("split.count"),
+                number = partNumber("split.no") + 1;
+  if (count <= 1)
+    return;
+  const Cursor cursor(file.size(), path(), reading());
+  auto ending = [&](int64_t part) {
+    return fmt::format("-{:05}-of-{:05}.gguf", part, count);
+  };
+  const std::string own = ending(number);
+  if (!path().ends_with(own))
+    cursor.refuse(fmt::format("it is part {} of {} of a model, which are found "
+                              "by their names: give it one that ends in {}",
+                              number, count, own));
+  const std::string stem = path().substr(0, path().size() - own.size());
+  if (number != 1)
+    cursor.refuse(fmt::format("it is part {} of {} of a model: name the first, "
+                              "{}{}",
+                              number, count, stem, ending(1)));
+  uint64_t begin = dataBytes();
+  for (int64_t part = 2; part <= count; ++part) {
+    const std::string next = stem + ending(part);
+    if (!fileExists(next))
+      throw InputError(fmt::format("{} is missing: {} is the first of {} parts "
+                                   "of a model",
+                                   next, path(), count));
+    std::unique_ptr<GgufReader> file(new GgufReader(next, /*isWhole=*/false));
+    if (file->partNumber("split.count") != count ||
+        file->partNumber("split.no") + 1 != part)
+      throw InputError(fmt::format("{} does not say that it is part {} of {}, "
+                                   "as {} has them: copy or download both "
+                                   "again",
+                                   next, part, count, path()));
+    for (auto [name, entry] : file->header().tensors) {
+      entry.begin += begin;
+      entry.end += begin;
+      if (!parsed.tensors.try_emplace(name, entry).second)
+        cursor.fail("the tensor " + name + " is in two parts");
+    }
+    parts.push_back({begin, std::move(file)});
+    begin += parts.back().file->dataBytes();
+  }
+  if (const auto tensors = partNumber("split.tensors.count");
+      tensors != 0 && tensors != static_cast<int64_t>(parsed.tensors.size()))
+    cursor.fail(fmt::format("all of its parts are said to have {} tensors, and "
+                            "have {}",
+                            tensors, parsed.tensors.size()));
+}
+
+bool GgufReader::isRead(const std::string &path) const {
+  return TensorFile::isRead(path) ||
+         std::ranges::any_of(
+             parts, [&](const Part &part) { return part.file->isRead(path); });
 }
 
 json GgufReader::list(const std::string &key) const {
@@ -535,6 +596,16 @@ void GgufReader::rename(const json &gguf) {
 //===----------------------------------------------------------------------===//
 // Values
 //===----------------------------------------------------------------------===//
+
+void GgufReader::readBytes(const TensorEntry &entry, uint64_t first,
+                           std::span<char> out) const {
+  auto behind = std::ranges::upper_bound(parts, entry.begin, {}, &Part::begin);
+  if (behind == parts.begin())
+    return TensorFile::readBytes(entry, first, out);
+  const auto &[begin, part] = *std::prev(behind);
+  part->file.readAt(out.data(), out.size(),
+                    part->dataStart + (entry.begin - begin) + first);
+}
 
 void GgufReader::decode(const std::string &name, const TensorEntry &entry,
                         uint64_t first, std::span<float> out) const {

@@ -20,6 +20,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -34,9 +35,11 @@ bool isBlockType(std::string_view dtype);
 
 class GgufReader : public TensorFile {
 public:
-  /// Reads where everything is; tensors have the names that the file has.
-  /// Throws InputError naming the file; any bytes are safe to read.
-  explicit GgufReader(const std::string &path);
+  /// Reads where everything is; tensors have the names that the file has. Of a
+  /// model in several files, `-00001-of-00003.gguf`, the first brings the
+  /// others. Throws InputError naming the file; any bytes are safe to read.
+  explicit GgufReader(const std::string &path)
+      : GgufReader(path, /*isWhole=*/true) {}
 
   /// `general.architecture`, `llama.block_count`, ...; of long lists, and of
   /// numbers that are none, a text that says what they are.
@@ -51,8 +54,11 @@ public:
   /// Those that the table does not know keep theirs.
   void rename(const nlohmann::json &gguf);
 
+  bool isRead(const std::string &path) const override;
   void readFloats(const std::string &name, const TensorEntry &entry,
                   uint64_t first, std::span<float> out) const override;
+  void readBytes(const TensorEntry &entry, uint64_t first,
+                 std::span<char> out) const override;
   /// It has no checksums.
   void requireUnchanged(const std::string &,
                         std::span<const char>) const override {}
@@ -60,6 +66,21 @@ public:
                         const TensorEntry &) const override {}
 
 private:
+  /// Another file of the same model; its tensors begin behind those of the
+  /// files before it.
+  struct Part {
+    uint64_t begin;
+    std::unique_ptr<GgufReader> file;
+  };
+
+  GgufReader(const std::string &path, bool isWhole);
+  void openParts();
+  /// One of the numbers that files of several have in their metadata; 0 without
+  /// it.
+  int64_t partNumber(const char *key) const;
+  /// Of all its tensors.
+  uint64_t dataBytes() const;
+
   /// How the values that a folder of the hub has come of those in the file.
   struct Change {
     /// Rows of each of so many heads: its first half and its second one take
@@ -84,6 +105,8 @@ private:
   /// Reads so many bytes from a position of the file on.
   std::function<void(void *, uint64_t, uint64_t)> reading() const;
 
+  /// Those behind this one, in their order.
+  std::vector<Part> parts;
   nlohmann::json values = nlohmann::json::object();
   /// Where lists stand in the file.
   std::map<std::string, uint64_t> lists;

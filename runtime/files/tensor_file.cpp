@@ -8,6 +8,7 @@
 #include "runtime/files/tensor_file.h"
 
 #include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
 #include "runtime/float16.h"
 
 #include <algorithm>
@@ -22,6 +23,10 @@ uint64_t TensorEntry::elements() const {
 }
 
 TensorFile::TensorFile(const std::string &path) : file(path, "the weights") {}
+
+bool TensorFile::isRead(const std::string &path) const {
+  return isSameFile(file.path(), path);
+}
 
 const TensorEntry *TensorFile::find(const std::string &name) const {
   auto found = parsed.tensors.find(name);

@@ -45,6 +45,8 @@ public:
   TensorFile &operator=(const TensorFile &) = delete;
 
   const std::string &path() const { return file.path(); }
+  /// Whether a path is that of what is read here.
+  virtual bool isRead(const std::string &path) const;
   const TensorHeader &header() const { return parsed; }
   /// Null if there is no such tensor.
   const TensorEntry *find(const std::string &name) const;
@@ -57,8 +59,8 @@ public:
   virtual void readFloats(const std::string &name, const TensorEntry &entry,
                           uint64_t first, std::span<float> out) const;
   /// Bytes of a tensor, from `first` on; also by any number of threads.
-  void readBytes(const TensorEntry &entry, uint64_t first,
-                 std::span<char> out) const;
+  virtual void readBytes(const TensorEntry &entry, uint64_t first,
+                         std::span<char> out) const;
   /// Throws InputError where the file has a checksum of a tensor, and `data`,
   /// all of its bytes, another.
   virtual void requireUnchanged(const std::string &name,

@@ -70,7 +70,7 @@ WeightFiles::WeightFiles(const std::string &path, const std::string &family)
 
 void WeightFiles::requireNoneIs(const std::string &path) const {
   for (const auto &file : files)
-    if (isSameFile(file->path(), path))
+    if (file->isRead(path))
       throw InputError(path + " is what the weights come from, and would be "
                               "overwritten: write to another file");
 }
@@ -286,10 +286,8 @@ private:
     for (const std::string &name : names)
       if (auto place = byName.find(name); place != byName.end())
         found.push_back(place->second);
-    bool isRandom = parameter.init == TFM_INIT_NORMAL ||
-                    parameter.init == TFM_INIT_UNIFORM ||
-                    parameter.init == TFM_INIT_TRUNCATED_NORMAL;
-    if (found.empty() && unmatched && !parameter.trainable && isRandom)
+    if (found.empty() && unmatched && !parameter.trainable &&
+        beginsAtRandom(parameter))
       problems.push_back(std::string(parameter.name) +
                          " is missing, and as it is not trained it would stay "
                          "random");

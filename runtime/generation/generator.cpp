@@ -79,7 +79,8 @@ bool GrowingText::grow() {
   if (!failure.empty())
     return end(Ending::Failed, failure);
   bytes.clear();
-  tokenizer.decode(drawn, history.empty() ? -1 : history.back(), bytes);
+  bool isFirst = result.ids.empty() && options.standsAlone;
+  tokenizer.decode(drawn, isFirst ? -1 : history.back(), bytes);
   if (isEnd(drawn))
     return end(Ending::EndToken, bytes);
   history.push_back(drawn);

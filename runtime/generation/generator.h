@@ -49,6 +49,9 @@ struct GenerateOptions {
   /// At most so many tokens are proposed from the text so far (`lookUp`), and
   /// verified together: faster where it repeats itself, and the same tokens.
   int64_t lookahead = 0;
+  /// Nothing of the prompt stands before the text where it is read: it is an
+  /// answer, or there was none. So nothing parts it from that.
+  bool standsAlone = false;
   /// Ends it after the token in work, where given.
   const std::atomic<bool> *interrupt = nullptr;
 

@@ -546,6 +546,13 @@ void requireOwnLogits(Model &model, std::span<const int32_t> text) {
   const char *recipe = model.descriptor().recipe;
   std::string obstacle =
       parseRecipe(recipe ? recipe : "").generate.wholeSequence;
+  if (forward.sourceLength() > 0)
+    throw InputError(fmt::format(
+        "the next token of an answer has no logits of its own: this model "
+        "looks at all {} positions of `tokens` at once{}; make its attention "
+        "to them causal in {} and build it again",
+        length, obstacle.empty() ? "" : " (" + obstacle + ")",
+        model.descriptor().source));
   throw InputError(fmt::format(
       "a text of {0} token{3} has no logits of its own: this model looks at "
       "all "

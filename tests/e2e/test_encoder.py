@@ -113,9 +113,15 @@ class Encoder(unittest.TestCase):
         return [json.loads(line)["ids"] for line in result.stdout.splitlines()]
 
     def test_with_a_cache_as_without(self):
-        self.build("whole", "-D", "generate.batch=2")
-        told = self.ask("whole", "info").stdout
-        self.assertIn("whole sequences, because of an encoder, beside several texts together", told)
+        # A product over positions, which no cache keeps, of hardly anything.
+        self.build("whole", "-D", "train.sequence=9", text=self.text.replace(
+            "decoder(embed(tokens),", "decoder(embed(tokens) + 1e-9 * low @ embed(tokens),").replace(
+                "  head      =", "  const low[i: context, j: context] = if j <= i then 1 else 0\n  head      ="))
+        self.assertIn("whole sequences, because of", self.ask("whole", "info").stdout)
+        # Texts come one after the other, with a cache, whatever `generate.batch` is.
+        self.build("several", "-D", "generate.batch=2")
+        self.assertIn("generation       1 text", self.ask("several", "info").stdout)
+        self.assertEqual(self.answers("model"), self.answers("several"))
         self.assertIn("generation       1 text", self.ask("model", "info").stdout)
         self.assertEqual(self.answers("model"), self.answers("whole"))
         # And as the most probable ones of all logits at once.
@@ -134,13 +140,16 @@ class Encoder(unittest.TestCase):
         typed = self.ask("model", "generate", "--weights", "run", "--ids", "--prompt", "7 6 5 4 3 11", "--greedy", "--json",
                          "--tokens", "6")
         self.assertEqual(typed.returncode, 0, typed.stderr)
-        self.assertEqual([json.loads(typed.stdout)["ids"]], self.answers("model", "hgfed\n"))
+        answer = json.loads(typed.stdout)
+        self.assertEqual([answer["ids"]], self.answers("model", "hgfed\n"))
+        self.assertEqual(answer["text"], " ".join(map(str, answer["ids"])))
 
     def test_answers_alone_are_shown(self):
         answer = self.ask("model", "generate", "--weights", "run", "--prompt", "abc", "--greedy", "--tokens", "2").stdout
         self.assertNotIn("abc", answer)
-        typed = self.ask("model", "generate", "--weights", "run", "-i", "--greedy", "--tokens", "2", stdin="abc\n\nabc\n")
-        self.assertEqual(typed.stdout, 3 * answer)
+        for lines in ("abc\n\nabc\n", "abc\r\n\r\nabc\r\n"):
+            typed = self.ask("model", "generate", "--weights", "run", "-i", "--greedy", "--tokens", "2", stdin=lines)
+            self.assertEqual(typed.stdout, 3 * answer)
 
     def test_what_cannot_be_read(self):
         long = self.ask("model", "generate", "--weights", "run", "--prompts", "-", "--json", stdin="abcabcabc\nab\n")
@@ -158,6 +167,15 @@ class Encoder(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn('sums.txt:2: the model reads prompts with its encoder, and this example has no answer behind one '
                       '(data.answer_after is "=")', result.stderr)
+
+    def test_a_decoder_that_looks_ahead(self):
+        text = self.text.replace("attention = SelfAttention(width, heads, drop)", "attention = SelfAttention(width, heads, drop, causal = false)")
+        self.build("ahead", text=text)
+        told = self.ask("ahead", "generate", "--weights", "run", "--prompt", "abc")
+        self.assertEqual(told.returncode, 1)
+        self.assertIn("the next token of an answer has no logits of its own: this model looks at all 9 positions of `tokens` at once",
+                      told.stderr)
+        self.assertIn("causal in ahead.tfm", told.stderr)
 
     def test_errors_while_compiling(self):
         self.refused(self.text.replace('begin = "<", ', ""), "E0221", "which token the answer begins with",

@@ -920,7 +920,10 @@ train {
                       self.refused("./lora", "train", "--init", self.SOURCE, "--partial", "--out", "wrong"))
 
         self.build(q_proj="LoRA(LoRA({}, rank = 3), rank = 2, alpha = 5.0)", o_proj="LoRA({}, rank = 2)")
-        self.ok("./lora", "train", "--init", self.SOURCE, "--partial", "--out", "run")
+        told = self.ok("./lora", "train", "--init", self.SOURCE, "--partial", "--out", "run")
+        random = "what train.only does not name stays as it is, which is random"
+        self.assertNotIn(random, told.stderr)
+        self.assertIn(random, self.ok("./lora", "train", "--out", "random").stderr)
         self.ok("./lora", "export", "--weights", "run", "-o", "all.safetensors")
         ours = tensors(self.path("all.safetensors"))
         theirs = tensors(self.SOURCE / "model.safetensors")

@@ -732,6 +732,14 @@ class Tokenizers(Folder):
         self.assertEqual(answer["ids"], plain["ids"])
         # People see the answer alone.
         self.assertEqual(self.ok(*generate, "--prompt", "Hi"), answer["text"] + "\n")
+        # That of another folder is not taken in silence.
+        bare = self.folder / "bare_tokenizer"
+        bare.mkdir()
+        shutil.copy(folder / "tokenizer.json", bare)
+        result = run(*generate, "--tokenizer", bare, "--prompt", "Hi", cwd=self.folder)
+        self.assertEqual(result.stdout, answer["text"] + "\n")
+        self.assertIn(f"note: {bare} has a tokenizer and no chat template: that of {folder} is taken\n", result.stderr)
+        self.assertNotIn("is taken", run(*generate, "--prompt", "Hi", cwd=self.folder).stderr)
         messages = [{"role": "system", "content": "Be."}, {"role": "user", "content": "A"},
                     {"role": "assistant", "content": "b"}, {"role": "user", "content": "C"}]
         (self.folder / "messages.json").write_text(json.dumps(messages))

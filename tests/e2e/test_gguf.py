@@ -61,7 +61,7 @@ class Gguf(InFolder):
             self.assertEqual(result.returncode, 0, result.stderr)
         for key, kind, value, words in (
                 ("llama.attention.causal", 7, b"\0", "is_causal is false"),
-                ("split.count", 2, struct.pack("<H", 3), "it is one of 3 parts of a model"),
+                ("split.count", 2, struct.pack("<H", 3), "it is part 1 of 3 of a model, which are found by their names: give it one that ends in -00001-of-00003.gguf"),
                 ("llama.rope.scaling.type", 8, struct.pack("<Q", 6) + b"linear", "factor")):
             result = tfmc("import", self.with_key("key", "llama.gguf", key, kind, value))
             self.assertEqual(result.returncode, 1)

@@ -503,11 +503,17 @@ static SymbolicValue topK(BuiltinCall &call) {
   const Dim &size = all->x.dims[all->axis];
   // Kernels look for one after another, and compare indices as floats.
   constexpr int64_t most = 256, longest = int64_t(1) << 24;
-  if (*k < 1 || *k > std::min(size.value(), most) || size.value() > longest)
-    return call.refuse("k", "`top_k` chooses 1 to " + Twine(most) +
-                                " of at most " + Twine(longest) +
-                                " elements, not " + Twine(*k) + " of " +
+  if (size.value() > longest)
+    return call.refuse("x", "`top_k` looks for the largest of at most " +
+                                Twine(longest) + " elements, not of " +
                                 SymbolicValue::integer(size).show());
+  if (*k > size.value())
+    return call.refuse("k", "`top_k` cannot choose " + Twine(*k) + " of " +
+                                SymbolicValue::integer(size).show() +
+                                " elements");
+  if (*k < 1 || *k > most)
+    return call.refuse("k", "`top_k` chooses from 1 to " + Twine(most) +
+                                " elements, not " + Twine(*k));
   return SymbolicValue::list(call.alongRows(
       *all, {{"k", *k}}, {Elem::Float, Elem::Int}, call.arg("k")->value.dim()));
 }

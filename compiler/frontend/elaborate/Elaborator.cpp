@@ -122,6 +122,7 @@ void Elaborator::warn() {
   // A `loss` of the model's own is emitted for training only.
   if (parts->recipe.train.present || !findMethod(*parts->tree.root, "loss"))
     parts->unused.warnAboutParameters();
+  parts->unused.warnAboutPrompts();
   parts->functions.warnAboutLookingAhead();
 }
 

@@ -43,8 +43,13 @@ bool Functions::emitAll() {
 
 void Functions::warnAboutLookingAhead() {
   const Method *forward = findMethod(*tree.root, "forward");
-  auto isNeeded = [](const Parameter &input) { return !input.value; };
-  // Of models with several inputs no text is generated anyway.
+  bool hasEncoder = readsPrompts(*forward);
+  auto isNeeded = [&](const Parameter &input) {
+    bool isPrompt =
+        hasEncoder && (input.name == "source" || input.name == "present");
+    return !input.value && !isPrompt;
+  };
+  // Of models with other inputs no text is generated anyway.
   if (!current.looksAhead || llvm::count_if(forward->parameters, isNeeded) != 1)
     return;
   int64_t length = callerDims.generationLength();
@@ -54,6 +59,11 @@ void Functions::warnAboutLookingAhead() {
   // No token is less than a byte.
   bool isLong =
       static_cast<int64_t>(recipe.train.samplePrompt.size()) >= length;
+  if (hasEncoder) { // answers begin with one token
+    reason = "attention to `tokens` is not causal, so nothing can be said of "
+             "the next token of an answer";
+    isLong = false;
+  }
   const Block *generate = compilation.block("generate");
   Diagnostic *d = nullptr;
   if (recipe.train.sampleRange && !isLong)
@@ -61,7 +71,9 @@ void Functions::warnAboutLookingAhead() {
                        "training will show no samples: " + reason);
   else if (generate)
     d = &diags.warning(810, generate->range,
-                       "`generate` will refuse most prompts: " + reason);
+                       (hasEncoder ? "`generate` will refuse all prompts: "
+                                   : "`generate` will refuse most prompts: ") +
+                           reason);
   if (d)
     d->note("it looks ahead in " + reporter.place(*current.looksAhead))
         .help("write `causal = true` there; what is not to generate text needs "

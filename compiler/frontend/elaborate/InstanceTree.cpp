@@ -100,6 +100,12 @@ const Method *tfm::findMethod(const Node &node, StringRef name) {
   return nullptr;
 }
 
+bool tfm::readsPrompts(const Method &forward) {
+  return llvm::any_of(forward.parameters, [](const Parameter &parameter) {
+    return parameter.name == "source";
+  });
+}
+
 int64_t InstanceTree::contextLength() const {
   if (!root)
     return 0;

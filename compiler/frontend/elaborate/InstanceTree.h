@@ -120,6 +120,9 @@ struct InstanceTree {
 /// The method of a module's instance; null where it has none of this name.
 const ast::Method *findMethod(const Node &node, llvm::StringRef name);
 
+/// Whether an encoder reads the prompts of a model with this `forward`.
+bool readsPrompts(const ast::Method &forward);
+
 } // namespace tfm
 
 #endif // TFM_FRONTEND_ELABORATE_INSTANCETREE_H

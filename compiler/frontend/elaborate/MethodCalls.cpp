@@ -19,6 +19,14 @@ using llvm::Twine;
 
 static constexpr unsigned maxCallDepth = 128;
 
+/// Whether an instance has an argument `only` of its own.
+static bool takesOnly(const Node &node) {
+  const Method *forward = findMethod(node, "forward");
+  return !forward || llvm::any_of(forward->parameters, [](const Parameter &p) {
+    return p.name == "only";
+  });
+}
+
 SymbolicValue MethodCalls::callNode(Node &node, std::vector<CallArg> &args,
                                     Range range, Scope &scope) {
   if (!budget.spend(1, range))
@@ -39,6 +47,22 @@ SymbolicValue MethodCalls::callNode(Node &node, std::vector<CallArg> &args,
   case Node::Kind::Layer:
     return callLayer(node, args, range, scope);
   case Node::Kind::List: {
+    auto only = llvm::find_if(
+        args, [](const CallArg &arg) { return arg.name == "only"; });
+    auto alone = llvm::find_if(node.elements, [](const Node *element) {
+      return element->kind == Node::Kind::Module;
+    });
+    if (only != args.end() && alone != node.elements.end() &&
+        !takesOnly(**alone)) {
+      reporter
+          .error(402, only->nameRange,
+                 "the list `" + node.name +
+                     "` has no argument `only`: a repeat has, and `" +
+                     node.name + "[" + Twine(alone - node.elements.begin()) +
+                     "]` is none")
+          .help("call its elements one by one: `" + node.name + "[0](x)`");
+      return SymbolicValue();
+    }
     // One after another; further arguments are the same for all.
     std::vector<CallArg> next = args;
     for (Node *element : node.elements) {
@@ -165,6 +189,23 @@ MethodCalls::choiceOfLayers(const CallArg &only,
                    showShape(carried.dims, carried.elem) + " go through")
         .help("its axes but the last are the first ones of what the repeat "
               "carries: `int[B, T, k]` for `[B, T, width]`");
+    return std::nullopt;
+  }
+  // The name of an axis that is carried shows that the last one is missing.
+  StringRef last = ids->dims.back().name();
+  if (!last.empty() && rows < carried.dims.size() &&
+      last == carried.dims[rows].name()) {
+    std::string axes;
+    for (const Dim &dim : ids->dims)
+      axes += (axes.empty() ? "" : " ") + dim.str();
+    reporter
+        .error(606, only.range,
+               "`only` of " + showShape(ids->dims, ids->elem) +
+                   " has no axis for the numbers of layers: all of its own are "
+                   "the first ones of " +
+                   showShape(carried.dims, carried.elem))
+        .help("`rearrange(ids, \"" + axes + " -> " + axes +
+              " 1\")` has one number for each of its rows");
     return std::nullopt;
   }
   return ids;

@@ -142,6 +142,31 @@ void UnusedWarnings::warnAboutValues(const Method &method) {
   }
 }
 
+void UnusedWarnings::warnAboutPrompts() {
+  const Method *forward = findMethod(*tree.root, "forward");
+  if (!forward || !readsPrompts(*forward))
+    return;
+  llvm::StringSet<> read;
+  for (const Stmt &stmt : forward->body)
+    for (const Expr *value : stmt.values)
+      readNames(value, read);
+  for (const Parameter &input : forward->parameters) {
+    if (read.contains(input.name))
+      continue;
+    if (input.name == "source")
+      diags.warning(307, input.range,
+                    "`source`, the prompt, is never used: answers do not "
+                    "depend on it");
+    else if (input.name == "present")
+      diags
+          .warning(307, input.range,
+                   "`present` is never used: what fills up a prompt behind its "
+                   "end is read like the prompt")
+          .help("`rearrange(present, \"B S -> B 1 1 S\")` is the mask of "
+                "attention to it; leave it out where nothing needs one");
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Parameters
 //===----------------------------------------------------------------------===//

@@ -27,6 +27,8 @@ public:
   /// hyperparameters, constants, imports.
   void warnAboutNames();
   void warnAboutParameters();
+  /// Inputs of an encoder that the model does not read.
+  void warnAboutPrompts();
 
 private:
   /// Of one module; `outside` are names of members that are read anywhere.

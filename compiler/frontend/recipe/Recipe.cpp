@@ -596,7 +596,9 @@ json::Value RecipeBuilder::loss(const Found &found) {
           e.train.ignore = v.dim().value();
       } else if (v.is(SymbolicValue::String)) {
         if (const TokenizerInfo *info = e.resolveTokenizer(ignore.range))
-          e.train.ignore = tokenId({v.text(), ignore.range}, *info);
+          e.train.ignore = tokenId({v.text(), ignore.range}, *info,
+                                   "take a token as its vocabulary has it, or "
+                                   "an id");
       } else if (!v.is(SymbolicValue::None)) {
         wrong(ignore, "ignore", "a token's id, its text, or none", v);
       }
@@ -642,7 +644,8 @@ json::Value RecipeBuilder::loss(const Found &found) {
 }
 
 std::optional<int64_t> RecipeBuilder::tokenId(const Marker &token,
-                                              const TokenizerInfo &info) {
+                                              const TokenizerInfo &info,
+                                              StringRef help) {
   auto id = findToken(info, token.text);
   if (!id) {
     e.diags.error(808, token.range,
@@ -658,7 +661,7 @@ std::optional<int64_t> RecipeBuilder::tokenId(const Marker &token,
         .error(802, token.range,
                quoted + " is not one token of the tokenizer `" + info.kind +
                    "`")
-        .help("take a token as its vocabulary has it, or an id");
+        .help(help.str());
   return *id;
 }
 

@@ -126,9 +126,9 @@ private:
   /// (`absent`), if any; reports a text that cannot be one token.
   std::optional<Marker> marker(Form &data, llvm::StringRef name,
                                llvm::StringRef absent);
-  /// Its id; reports a text that is not one token.
-  std::optional<int64_t> tokenId(const Marker &token,
-                                 const TokenizerInfo &info);
+  /// Its id; reports a text that is not one token, with what to do (`help`).
+  std::optional<int64_t> tokenId(const Marker &token, const TokenizerInfo &info,
+                                 llvm::StringRef help);
   llvm::json::Value generateBlock(const ast::Block *block);
   llvm::json::Value tokenizerJson();
   llvm::json::Value familyJson();

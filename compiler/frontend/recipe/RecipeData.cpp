@@ -197,10 +197,10 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
   DataSpec absent;
   absent.kind = data.kind;
   absent = withDefaults(absent);
+  hasExamples = !isStream(absent);
   marker(data, "begin", "");
   ending = marker(data, "end", absent.end);
   padding = marker(data, "pad", absent.pad);
-  hasExamples = !isStream(absent);
   if (!hasExamples)
     ending = padding = std::nullopt;
   bool isOneText = data.kind == "text" || data.kind == "tokens";
@@ -259,9 +259,13 @@ RecipeBuilder::marker(Form &data, StringRef name, StringRef absent) {
   const TokenizerInfo *info =
       e.block("tokenizer") ? e.resolveTokenizer(marker.range) : nullptr;
   bool isChars = info && !info->alphabet.empty();
-  // Of the others only the binary knows the tokens.
-  if (!isChars && !(info && info->kind == "bytes"))
+  if (!isChars && !(info && info->kind == "bytes")) {
+    // Of the others only what reads all of a tokenizer knows the tokens.
+    if (info && hasExamples && e.options.openTokenizer &&
+        !tokenId(marker, *info, "take a token as its vocabulary has it"))
+      return std::nullopt;
     return marker;
+  }
   if ((isChars ? countCodePoints(token) : token.size()) != 1) {
     e.diags.error(802, marker.range,
                   "`" + name + "` takes one token, with `" + info->kind +
@@ -440,7 +444,7 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
     info.paths = locate(info.files, form.range);
     if (info.paths.empty())
       return std::nullopt;
-    auto size = tokenizerSize(form.kind, info.paths, e.options.openTokenizer);
+    auto size = tokenizerSize(info, e.options.openTokenizer);
     if (!size) {
       e.diags.error(808, form.range,
                     "this tokenizer cannot be used: " +
@@ -503,6 +507,14 @@ json::Value RecipeBuilder::generateBlock(const Block *block) {
   out["weights"] = word(form, "weights");
   out["cache"] = word(form, "cache");
   e.generateBatch = integer(form, "batch");
+  const Method *forward = e.root ? findMethod(*e.root, "forward") : nullptr;
+  if (e.generateBatch > 1 && forward && readsPrompts(*forward)) {
+    hasNoEffect(given(form, "batch").value_or(form.range),
+                "`batch` does nothing: an encoder reads one prompt at a time, "
+                "so that texts are generated one after the other",
+                "leave it out");
+    e.generateBatch = 1;
+  }
   out["batch"] = e.generateBatch;
   out["context"] = context;
   finish(form, "generate");

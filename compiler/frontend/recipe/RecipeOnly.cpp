@@ -48,6 +48,16 @@ static std::string closestPattern(StringRef pattern,
         return wider;
   }
   auto found = patterns.find(core);
+  // What begins almost so.
+  if (found == patterns.end() && !core.empty() && pattern.ends_with("*") &&
+      !pattern.ends_with(".*")) {
+    std::vector<std::string> beginnings;
+    for (StringRef part : parts)
+      for (size_t size = core.size() - 1; size <= core.size() + 1; ++size)
+        beginnings.push_back(part.take_front(size).str());
+    if (std::string near = closestName(core, beginnings); !near.empty())
+      return "*." + near + "*";
+  }
   if (found == patterns.end())
     found = patterns.find(closestName(core, parts));
   return found == patterns.end() ? "" : found->second;
@@ -58,6 +68,12 @@ json::Value RecipeBuilder::only(Form &train) {
   json::Array out;
   for (const Marker &pattern : patterns)
     out.push_back(pattern.text);
+  if (Found given = find(train, "only", -1, Wanted::Texts);
+      given.expr && given.expr->kind == ast::ExprKind::List &&
+      given.expr->kids.empty())
+    e.diags
+        .error(814, given.range, "`only` names nothing, so nothing is trained")
+        .help("`only = none`, or no `only`, trains all parameters");
   // Of a model with mistakes not every name is known.
   if (patterns.empty() || !e.root || e.diags.hasErrors())
     return out;

@@ -43,25 +43,31 @@ Expected<std::vector<std::string>> tfm::orderedAlphabet(StringRef text) {
   return alphabet;
 }
 
-Expected<int64_t> tfm::tokenizerSize(StringRef kind,
-                                     llvm::ArrayRef<std::string> paths,
+/// Throws InputError.
+static const Tokenizer &opened(const TokenizerInfo &tokenizer) {
+  TokenizerSpec spec;
+  spec.kind = tokenizer.kind;
+  if (!tokenizer.alphabet.empty())
+    spec.json = charsTokenizerJson(tokenizer.alphabet);
+  if (!tokenizer.opened)
+    tokenizer.opened = openTokenizer(spec, tokenizer.paths);
+  return *tokenizer.opened;
+}
+
+Expected<int64_t> tfm::tokenizerSize(const TokenizerInfo &tokenizer,
                                      bool open) {
   TokenizerSpec spec;
-  spec.kind = kind.str();
+  spec.kind = tokenizer.kind;
   return reading([&] {
-    return open ? openTokenizer(spec, paths.vec())->size()
-                : tokenizerSize(spec, paths.vec());
+    return open ? opened(tokenizer).size()
+                : tokenizerSize(spec, tokenizer.paths);
   });
 }
 
 Expected<std::optional<int64_t>> tfm::findToken(const TokenizerInfo &tokenizer,
                                                 StringRef text) {
-  TokenizerSpec spec;
-  spec.kind = tokenizer.kind;
-  if (!tokenizer.alphabet.empty())
-    spec.json = charsTokenizerJson(tokenizer.alphabet);
   return reading([&]() -> std::optional<int64_t> {
-    return openTokenizer(spec, tokenizer.paths)->findText(text.str());
+    return opened(tokenizer).findText(text.str());
   });
 }
 

@@ -18,6 +18,7 @@
 #include "llvm/Support/Error.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@
 namespace tfm {
 
 struct DataSpec;
+class Tokenizer;
 
 /// What compiling needs to know about a tokenizer.
 struct TokenizerInfo {
@@ -37,6 +39,8 @@ struct TokenizerInfo {
   int64_t size = 0;
   /// `chars`: the alphabet, one UTF-8 character an entry, by id.
   std::vector<std::string> alphabet;
+  /// The tokenizer itself, from when it is first needed.
+  mutable std::shared_ptr<const Tokenizer> opened;
 };
 
 /// The different characters (Unicode code points) of a data source, in their
@@ -47,10 +51,9 @@ llvm::Expected<std::vector<std::string>> learnAlphabet(const DataSpec &data);
 /// The characters of `text` in their order; fails when one occurs twice.
 llvm::Expected<std::vector<std::string>> orderedAlphabet(llvm::StringRef text);
 
-/// The size of a tokenizer, from where its files really are; `open`: after all
-/// of them have been read and checked. Fails with the file that is at fault.
-llvm::Expected<int64_t> tokenizerSize(llvm::StringRef kind,
-                                      llvm::ArrayRef<std::string> paths,
+/// The size of a tokenizer of files; `open`: after all of them have been read
+/// and checked. Fails with the file that is at fault.
+llvm::Expected<int64_t> tokenizerSize(const TokenizerInfo &tokenizer,
                                       bool open);
 
 /// The id of the one token that a text is; nothing where it is none, or

@@ -10,6 +10,7 @@
 #include "compiler/frontend/recipe/Families.h"
 #include "compiler/transforms/ModelFacts.h"
 #include "compiler/transforms/Passes.h"
+#include "runtime/commands/crash.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/STLExtras.h"
@@ -55,6 +56,8 @@ void tfm::printDiagnostics(const Diagnostics &diagnostics) {
   bool color = llvm::sys::Process::StandardErrHasColors() &&
                !llvm::sys::Process::GetEnv("NO_COLOR");
   diagnostics.print(llvm::errs(), color);
+  if (diagnostics.hasBug())
+    leaveWithBug("an invalid program, see above");
 }
 
 /// A context that starts in well under a millisecond: no thread pool, and only

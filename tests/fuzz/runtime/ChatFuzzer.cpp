@@ -80,10 +80,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   try {
     tfm::ChatTemplate chat(
         std::string(reinterpret_cast<const char *>(data), size), "x.jinja");
-    chat.render(nlohmann::ordered_json::parse(
-                    R"([{"role": "user", "content": "a\n é "},
-                        {"role": "assistant", "content": "", "n": [1, 2.5, null]}])"),
-                0);
+    tfm::Conversation conversation = {
+        nlohmann::ordered_json::parse(
+            R"([{"role": "user", "content": "a\n é "},
+                {"role": "assistant", "content": "", "n": [1, 2.5, null]}])"),
+        nlohmann::ordered_json::parse(R"([{"name": "f"}])")};
+    chat.render(conversation, 0);
   } catch (const tfm::InputError &) {
   }
   return 0;

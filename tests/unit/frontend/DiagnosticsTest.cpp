@@ -94,6 +94,15 @@ TEST(Diagnostics, EveryCodeHasATest) {
     }
 }
 
+TEST(Diagnostics, ABugIsNoMistake) {
+  SourceManager sources;
+  Diagnostics diagnostics(sources);
+  diagnostics.error(201, {}, "a mistake");
+  EXPECT_FALSE(diagnostics.hasBug());
+  diagnostics.error(bugCode, {}, "a bug");
+  EXPECT_TRUE(diagnostics.hasBug());
+}
+
 TEST(Diagnostics, AFileThatCannotBeRead) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   SourceManager sources;

@@ -112,10 +112,12 @@ TEST(Tokenizers, WrittenAlphabetKeepsItsOrder) {
 std::string sizeOf(const char *kind, std::vector<std::string> texts,
                    bool open = true) {
   Folder folder;
-  std::vector<std::string> paths;
+  TokenizerInfo info;
+  info.kind = kind;
+  std::vector<std::string> &paths = info.paths;
   for (auto [i, text] : llvm::enumerate(texts))
     paths.push_back(folder.write(std::to_string(i), text));
-  auto size = tokenizerSize(kind, paths, open);
+  auto size = tokenizerSize(info, open);
   if (size)
     return std::to_string(*size);
   std::string message = llvm::toString(size.takeError());

@@ -300,6 +300,59 @@ TEST(Gguf, NamesTypesThatAreNotRead) {
   EXPECT_EQ(message.find("download it again"), std::string::npos);
 }
 
+/// A part of a model: tensors of two numbers, the first of which is `first`.
+std::string part(uint16_t number, uint16_t count, float first,
+                 std::initializer_list<const char *> names) {
+  Writer header = begun(names.size(), 3);
+  header.add("split.no").add(uint32_t{2}).add(number);
+  header.add("split.count").add(uint32_t{2}).add(count);
+  header.add("split.tensors.count").add(uint32_t{5}).add(int32_t{3});
+  uint64_t at = 0;
+  for (const char *name : names)
+    header.tensor(name, {2}, 0, std::exchange(at, at + 32));
+  header.text.resize((header.text.size() + 31) / 32 * 32);
+  for (size_t i = 0; i < names.size(); ++i, first += 2) {
+    header.add(first).add(first + 1);
+    header.text.resize((header.text.size() + 31) / 32 * 32);
+  }
+  return header.text;
+}
+
+TEST(Gguf, ReadsModelsInParts) {
+  test::TemporaryFolder folder;
+  auto name = [&](int number) {
+    return "m-0000" + std::to_string(number) + "-of-00003.gguf";
+  };
+  auto problem = [&](int number) {
+    return messageOf<InputError>(
+        [&] { GgufReader reader(folder / name(number)); });
+  };
+  folder.write(name(1), part(0, 3, 0, {}));
+  folder.write(name(2), part(1, 3, 1, {"a", "b"}));
+  EXPECT_EQ(problem(1), folder / name(3) +
+                            " is missing: " + (folder / name(1)) +
+                            " is the first of 3 parts of a model");
+  folder.write(name(3), part(2, 3, 5, {"c"}));
+  {
+    GgufReader reader(folder / name(1));
+    EXPECT_TRUE(reader.isRead(folder / name(3)));
+    EXPECT_EQ(read(reader, "a"), (std::vector<float>{1, 2}));
+    EXPECT_EQ(read(reader, "b"), (std::vector<float>{3, 4}));
+    EXPECT_EQ(read(reader, "c"), (std::vector<float>{5, 6}));
+  }
+  EXPECT_NE(problem(2).find("it is part 2 of 3 of a model: name the first, " +
+                            (folder / name(1))),
+            std::string::npos);
+  for (auto [bytes, words] :
+       {std::pair(part(1, 3, 5, {"c"}), "does not say that it is part 3 of 3"),
+        std::pair(part(2, 3, 5, {"b"}), "the tensor b is in two parts"),
+        std::pair(part(2, 3, 5, {"c", "d"}), "to have 3 tensors, and have 4"),
+        std::pair(part(2, 3, 5, {"c"}).substr(0, 150), "is not a usable")}) {
+    folder.write(name(3), bytes);
+    EXPECT_NE(problem(1).find(words), std::string::npos) << problem(1);
+  }
+}
+
 TEST(Gguf, TurnsRowsOfTheHeadsThatTheFileCounts) {
   auto readBy = [](const char *heads) {
     Writer header = begun(1, 2);

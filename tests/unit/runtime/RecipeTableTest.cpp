@@ -104,13 +104,9 @@ std::string complaint(const json &recipe) {
 /// Keys that only the compiler reads.
 bool isOfCompiler(const Field &field) {
   static const std::set<std::string_view> paths = {
-      "train.only",
-      "train.optimizer.eps",
-      "train.optimizer.eps_placement",
-      "train.optimizer.weight_decay",
-      "train.optimizer.decay_min_rank",
-      "train.optimizer.momentum",
-      "train.optimizer.nesterov"};
+      "train.optimizer.eps",          "train.optimizer.eps_placement",
+      "train.optimizer.weight_decay", "train.optimizer.decay_min_rank",
+      "train.optimizer.momentum",     "train.optimizer.nesterov"};
   return paths.contains(field.path);
 }
 
