@@ -99,6 +99,10 @@ AxisMap ScatterAddOp::mapAxis(unsigned operand, AxisPlace place, int64_t) {
 }
 
 AxisMap CacheUpdateOp::mapAxis(unsigned operand, AxisPlace place, int64_t) {
+  // Of a base that is that of all sequences any row may be one's own.
+  bool isOfAll = shapeOf(getBase())[0] != shapeOf(getUpdates())[0];
+  if (operand > 0 && place.axis == 0 && isOfAll)
+    return AxisMap::mixed(anyMixing);
   // The positions of the updates become others; those of the base stay.
   return operand == 1 ? AxisMap::keptBut(2, place, anyMixing)
                       : AxisMap::kept(place);

@@ -209,8 +209,8 @@ SmallVector<bool> activateBody(ReverseSweep &sweep, RepeatOp op, Block &body,
 FailureOr<Cotangents> tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
                                                ValueRange cotangents,
                                                ArrayRef<bool> wanted) {
-  if (op.getOrder())
-    return op.emitOpError("has no derivative where it has an order");
+  if (op.getUpdated() != 0)
+    return op.emitOpError("has no derivative where it updates slices");
   Location loc = op.getLoc();
   const int64_t count = op.getCount();
   const size_t numCarried = op.getCarried().size(),
@@ -258,9 +258,11 @@ FailureOr<Cotangents> tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
     return failure();
 
   // Yielded: the cotangents of the carried arguments, sums of those of shared
-  // operands, and those of this layer's slice of stacked operands.
-  SmallVector<Value> yielded, perLayer;
-  SmallVector<size_t> sumOf, stackOf;
+  // operands, and those of this layer's slice of stacked operands. Of a slice
+  // that several turns may choose theirs are added up in its place.
+  SmallVector<Value> yielded, perLayer, perChosen, chosenOperands,
+      updatedOperands;
+  SmallVector<size_t> sumOf, updateOf, stackOf;
   for (size_t i = 0; i < numCarried; ++i) {
     if (!carriedActive[i])
       continue;
@@ -268,21 +270,30 @@ FailureOr<Cotangents> tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
     Value value = sweep.cotangent(arg);
     yielded.push_back(value ? value : splat(body, loc, tensorType(arg), 0.0));
   }
-  for (size_t i = numCarried; i < op->getNumOperands(); ++i) {
+  for (size_t i = numCarried; i + 1 < forward.getNumArguments(); ++i) {
     Value value = sweep.cotangent(forward.getArgument(1 + i));
     if (!wanted[i] || !value)
       continue;
+    auto type = cast<RankedTensorType>(value.getType());
+    if (i < numCarried + numStacked && op.isChosen(i - numCarried)) {
+      updateOf.push_back(i);
+      updatedOperands.push_back(
+          splat(builder, loc, tensorType(op->getOperand(i)), 0.0));
+      perChosen.push_back(
+          AddOp::create(body, loc, reversed.addArgument(type, loc), value));
+      continue;
+    }
     if (i < numCarried + numStacked) {
       stackOf.push_back(i);
       perLayer.push_back(value);
       continue;
     }
-    auto type = cast<RankedTensorType>(value.getType());
     Value sum = reversed.insertArgument(1 + carriedOperands.size(), type, loc);
     carriedOperands.push_back(splat(builder, loc, type, 0.0));
     sumOf.push_back(i);
     yielded.push_back(AddOp::create(body, loc, sum, value));
   }
+  llvm::append_range(yielded, perChosen);
   llvm::append_range(yielded, perLayer);
   YieldOp::create(body, loc, yielded);
   eraseDeadOps(reversed);
@@ -292,16 +303,30 @@ FailureOr<Cotangents> tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
   needs.decide(reversed);
   IRMapping known;
   known.map(forward.getArgument(0), reversed.getArgument(0));
+  size_t numByLayer = stackedOperands.size();
+  // Those that are updated are there already, and stand behind the others.
+  auto addByLayer = [&](Type type) {
+    return reversed.insertArgument(1 + carriedOperands.size() + numByLayer++,
+                                   type, loc);
+  };
   for (unsigned number : needs.stacked) {
-    stackedOperands.push_back(op->getOperand(number - 1));
     BlockArgument arg = forward.getArgument(number);
-    known.map(arg, reversed.addArgument(arg.getType(), loc));
+    Value operand = op->getOperand(number - 1);
+    if (op.isChosen(number - 1 - numCarried)) {
+      size_t before =
+          carriedOperands.size() + numByLayer + chosenOperands.size();
+      chosenOperands.push_back(operand);
+      known.map(arg, reversed.insertArgument(1 + before, arg.getType(), loc));
+    } else {
+      stackedOperands.push_back(operand);
+      known.map(arg, addByLayer(arg.getType()));
+    }
   }
   SmallVector<Value> forwardYields(yield->getOperands());
   SmallVector<Type> forwardTypes(op.getResultTypes());
   SmallVector<size_t> savedResults;
   for (Value value : needs.saved) {
-    known.map(value, reversed.addArgument(value.getType(), loc));
+    known.map(value, addByLayer(value.getType()));
     auto stackedYields = ArrayRef(forwardYields).drop_front(numCarried);
     const auto *found = llvm::find(stackedYields, value);
     savedResults.push_back(numCarried + (found - stackedYields.begin()));
@@ -323,7 +348,7 @@ FailureOr<Cotangents> tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
   OpBuilder before(op);
   auto saving = RepeatOp::create(
       before, loc, forwardTypes, count, op.getReverse(), op.getCarried(),
-      op.getStacked(), op.getShared(), /*order=*/nullptr);
+      op.getStacked(), op.getShared(), op.getOrder(), op.getChosen());
   saving->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   saving.getBody().takeBody(forwardRegion);
   op->replaceAllUsesWith(saving.getResults().take_front(op->getNumResults()));
@@ -332,14 +357,18 @@ FailureOr<Cotangents> tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
 
   // Cotangents of stacked results come before the operands that are read
   // again and the saved values, as their arguments do.
+  size_t numChosen = chosenOperands.size() + updatedOperands.size();
+  llvm::append_range(stackedOperands, chosenOperands);
+  llvm::append_range(stackedOperands, updatedOperands);
   SmallVector<Type> types;
-  for (auto [i, value] : llvm::enumerate(yielded))
-    types.push_back(i < carriedOperands.size()
-                        ? value.getType()
-                        : stackedType(tensorType(value), count));
-  auto backward = RepeatOp::create(builder, loc, types, count, !op.getReverse(),
-                                   carriedOperands, stackedOperands,
-                                   sharedOperands, /*order=*/nullptr);
+  llvm::append_range(types, ValueRange(carriedOperands).getTypes());
+  llvm::append_range(types, ValueRange(updatedOperands).getTypes());
+  for (Value value : perLayer)
+    types.push_back(stackedType(tensorType(value), count));
+  auto backward = RepeatOp::create(
+      builder, loc, types, count, !op.getReverse(), carriedOperands,
+      stackedOperands, sharedOperands, numChosen ? op.getOrder() : Value(),
+      numChosen, updatedOperands.size());
   backward.getBody().takeBody(reversedRegion);
 
   for (size_t i = 0, next = 0; i < numCarried; ++i)
@@ -350,8 +379,10 @@ FailureOr<Cotangents> tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
     }
   for (auto [i, operand] : llvm::enumerate(sumOf))
     result[operand] = backward.getResult(numCotangents + i);
+  for (auto [i, operand] : llvm::enumerate(updateOf))
+    result[operand] = backward.getUpdatedResults()[i];
   for (auto [i, operand] : llvm::enumerate(stackOf))
-    result[operand] = backward.getResult(carriedOperands.size() + i);
+    result[operand] = backward.getStackedResults()[i];
   return result;
 }
 

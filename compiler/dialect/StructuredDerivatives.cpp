@@ -208,6 +208,52 @@ FailureOr<Cotangents> ScatterAddOp::buildVJP(OpBuilder &builder, ValueRange c) {
                     GatherOp::create(builder, getLoc(), c[0], getIds())};
 }
 
+// What is written gets the cotangent of where it goes, which what was there
+// before has no part in.
+FailureOr<Cotangents> CacheUpdateOp::buildVJP(OpBuilder &builder,
+                                              ValueRange c) {
+  if (getRing())
+    return emitOpError("a ring has no derivative");
+  TfmBuilder b{builder, getLoc()};
+  RankedTensorType base = tensorType(getBase()),
+                   type = tensorType(getUpdates());
+  int64_t sequences = base.getDimSize(0), heads = type.getDimSize(1),
+          size = base.getDimSize(2), width = type.getDimSize(3);
+  auto ids =
+      RankedTensorType::get(type.getShape().drop_back(), builder.getI32Type());
+  // Along an axis of one element there is nothing to count.
+  auto plusCount = [&](Value x, int64_t axis, int64_t step) {
+    if (ids.getDimSize(axis) == 1)
+      return x;
+    Value count = IotaOp::create(builder, getLoc(), ids, axis);
+    return b.add(x, step == 1 ? count : b.scale(count, step));
+  };
+  Value position = b.broadcast(
+      b.reshape(getPositions(), ids.clone({type.getDimSize(0), 1, 1})), ids);
+  position = plusCount(position, 2, 1);
+  Value first = b.zeros(position), last = b.constant(position, size - 1);
+  Value isInside = AndOp::create(builder, getLoc(),
+                                 b.compare(CompareKind::le, first, position),
+                                 b.compare(CompareKind::le, position, last));
+  Value inside =
+      MaxOp::create(builder, getLoc(),
+                    MinOp::create(builder, getLoc(), position, last), first);
+  Value row = plusCount(inside, 1, size);
+  if (sequences > 1)
+    row = plusCount(row, 0, heads * size);
+  Value rows = GatherOp::create(
+      builder, getLoc(),
+      b.reshape(c[0], base.clone({sequences * heads * size, width})), row);
+  auto bits = type.clone(builder.getI1Type());
+  SmallVector<int64_t> column(type.getShape());
+  column.back() = 1;
+  isInside = b.broadcast(b.reshape(isInside, bits.clone(column)), bits);
+  Value zeros = b.zeros(getUpdates());
+  return Cotangents{
+      CacheUpdateOp::create(builder, getLoc(), c[0], zeros, getPositions()),
+      b.select(isInside, rows, zeros), Value()};
+}
+
 //===----------------------------------------------------------------------===//
 // Attention, rotary embedding, dropout
 //===----------------------------------------------------------------------===//

@@ -102,3 +102,15 @@ SmallVector<std::string> ParamOp::getLayerNames() {
 YieldOp RepeatOp::getYield() {
   return cast<YieldOp>(getBlock()->getTerminator());
 }
+
+BlockArgument RepeatOp::addStacked(Value operand, bool isChosen) {
+  SmallVector<Value> stacked(getStacked());
+  size_t behind = stacked.size() - (isChosen ? getUpdated() : getChosen());
+  stacked.insert(stacked.begin() + behind, operand);
+  getStackedMutable().assign(stacked);
+  setChosen(getChosen() + isChosen);
+  auto type = cast<RankedTensorType>(operand.getType());
+  return getBlock()->insertArgument(1 + getCarried().size() + behind,
+                                    type.clone(type.getShape().drop_front()),
+                                    operand.getLoc());
+}

@@ -578,7 +578,7 @@ def ScatterAddOp : Tfm_DiffOp<"scatter_add", [AllTypesMatch<["base", "y"]>]> {
   let hasVerifier = 1;
 }
 
-def CacheUpdateOp : Tfm_PureOp<"cache_update", [AllTypesMatch<["base", "y"]>]> {
+def CacheUpdateOp : Tfm_DiffOp<"cache_update", [AllTypesMatch<["base", "y"]>]> {
   let flops = "0";
   let summary = "writes the newest positions of sequences over a cache";
   let description = [{
@@ -837,10 +837,15 @@ def RepeatOp : Tfm_Op<"repeat", [Pure, DeclareOpInterfaceMethods<DifferentiableO
     then any further values; the results are the final carried values and those
     further values stacked along a new leading axis, each at its layer's index.
 
-    With an `order` `[count]` turn `i` has slice `order[i]` of each stacked
-    operand, which may have another leading axis: of the layers that there are
-    these run, in this order. Its elements lie within that axis. Then nothing is
-    stacked, and the body does not use the index.
+    With an `order` `[count]` turn `i` has slice `order[i]` of each of the last
+    `chosen` stacked operands, which may have another leading axis: of the layers
+    that there are these run, in this order. Its elements lie within that axis.
+    The body does not use the index then.
+
+    The last `updated` of these operands change: a turn yields what its slice
+    becomes, and turns that have the same slice later see that. Behind the
+    carried values the body yields these, and they are results as they are in the
+    end.
 
     Example:
 
@@ -855,7 +860,8 @@ def RepeatOp : Tfm_Op<"repeat", [Pure, DeclareOpInterfaceMethods<DifferentiableO
   }];
   let arguments = (ins I64Attr:$count, UnitAttr:$reverse, Variadic<AnyTfmTensor>:$carried,
       Variadic<AnyTfmTensor>:$stacked, Variadic<AnyTfmTensor>:$shared,
-      Optional<IntTensor>:$order);
+      Optional<IntTensor>:$order, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$chosen,
+      DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$updated);
   let results = (outs Variadic<AnyTfmTensor>:$outs);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
@@ -863,7 +869,7 @@ def RepeatOp : Tfm_Op<"repeat", [Pure, DeclareOpInterfaceMethods<DifferentiableO
     `carried` `(` ($carried^ `:` type($carried))? `)`
     `stacked` `(` ($stacked^ `:` type($stacked))? `)`
     `shared` `(` ($shared^ `:` type($shared))? `)`
-    (`order` `(` $order^ `:` type($order) `)`)?
+    (`order` `(` $order^ `:` type($order) `)`)? (`chosen` $chosen^)? (`updated` $updated^)?
     `->` `(` type($outs) `)` $body attr-dict
   }];
   let hasVerifier = 1;
@@ -880,8 +886,22 @@ def RepeatOp : Tfm_Op<"repeat", [Pure, DeclareOpInterfaceMethods<DifferentiableO
       return getBlock()->getArguments().drop_front(1 + getCarried().size() + getStacked().size());
     }
     ::mlir::ResultRange getCarriedResults() { return getResults().take_front(getCarried().size()); }
-    ::mlir::ResultRange getStackedResults() { return getResults().drop_front(getCarried().size()); }
+    ::mlir::OperandRange getUpdatedOperands() { return getStacked().take_back(getUpdated()); }
+    ::mlir::Block::BlockArgListType getUpdatedArgs() { return getStackedArgs().take_back(getUpdated()); }
+    /// Whether what an operand is changes from turn to turn: carried values
+    /// and updated slices.
+    bool changesOperand(size_t number) {
+      size_t end = getCarried().size() + getStacked().size();
+      return number < getCarried().size() || (number < end && number + getUpdated() >= end);
+    }
+    /// Whether the stacked operand of this number follows the order.
+    bool isChosen(size_t stacked) { return stacked + getChosen() >= getStacked().size(); }
+    ::mlir::ResultRange getUpdatedResults() { return getResults().slice(getCarried().size(), getUpdated()); }
+    ::mlir::ResultRange getStackedResults() { return getResults().drop_front(getCarried().size() + getUpdated()); }
     YieldOp getYield();
+    /// Adds a stacked operand behind its like, one that follows the order or
+    /// one that does not, and returns its argument.
+    ::mlir::BlockArgument addStacked(::mlir::Value operand, bool isChosen);
   }];
 }
 

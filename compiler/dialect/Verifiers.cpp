@@ -496,30 +496,40 @@ LogicalResult RepeatOp::verify() {
   if (getOrder()) {
     if (getOrder().getType().getShape() != ArrayRef(count))
       return emitOpError("has an order that is not [count]");
-    if (getReverse() || !getLayer().use_empty() ||
-        getNumResults() != getCarried().size())
-      return emitOpError(
-          "has an order, and so is not reversed, uses no index of a layer, and "
-          "stacks nothing");
+    if (!getLayer().use_empty())
+      return emitOpError("has an order, and so uses no index of a layer");
+  } else if (getChosen() != 0) {
+    return emitOpError("chooses slices without an order");
   }
-  for (auto [arg, value] : llvm::zip_equal(getStackedArgs(), getStacked())) {
+  if (getChosen() > getStacked().size() || getUpdated() > getChosen())
+    return emitOpError("chooses ")
+           << getChosen() << " and updates " << getUpdated() << " of "
+           << getStacked().size() << " stacked operands";
+  for (auto [i, arg, value] : llvm::enumerate(getStackedArgs(), getStacked())) {
     auto type = cast<RankedTensorType>(value.getType());
-    bool isAny = getOrder() && type.getRank() > 0;
+    bool isAny = isChosen(i) && type.getRank() > 0;
     if (stack(arg.getType(), isAny ? type.getDimSize(0) : count) != type)
       return emitOpError(
           "a stacked operand is not [count, ...] of its argument");
   }
   YieldOp yield = getYield();
-  if (yield.getNumOperands() != getNumResults() ||
-      getNumResults() < getCarried().size())
+  const size_t carried = getCarried().size(), whole = carried + getUpdated();
+  if (yield.getNumOperands() != getNumResults() || getNumResults() < whole)
     return emitOpError("yields ") << yield.getNumOperands() << " values for "
                                   << getNumResults() << " results";
   for (auto [i, value] : llvm::enumerate(yield.getOperands())) {
-    Type expected = i < getCarried().size() ? value.getType()
-                                            : stack(value.getType(), count);
-    if (getResult(i).getType() != expected)
+    Type expected = value.getType(), type = getResult(i).getType();
+    if (i >= whole) {
+      expected = stack(expected, count);
+    } else if (i >= carried) {
+      expected = getUpdatedOperands()[i - carried].getType();
+      if (value.getType() != getUpdatedArgs()[i - carried].getType())
+        return emitOpError("updated slice ")
+               << i - carried << " changes its type";
+    }
+    if (type != expected)
       return emitOpError("result ") << i << " does not match what is yielded";
-    if (i < getCarried().size() && value.getType() != getCarried()[i].getType())
+    if (i < carried && type != getCarried()[i].getType())
       return emitOpError("carried value ") << i << " changes its type";
   }
   return success();

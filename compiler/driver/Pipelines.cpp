@@ -26,6 +26,8 @@ void tfm::registerTargets() {
 
 void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(createRecordFactsPass());
+  if (target.choosesLayers())
+    passes.addPass(createChooseLayersPass({/*trained=*/true}));
   passes.addPass(createDifferentiatePass());
   passes.addPass(createAccumulateGradientsPass());
   passes.addPass(createStripDropoutPass());

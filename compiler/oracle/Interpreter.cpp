@@ -224,7 +224,9 @@ private:
     std::vector<Tensor> carried;
     for (Value value : op.getCarried())
       carried.push_back(frame.get(value));
-    std::vector<Tensor> stacked;
+    std::vector<Tensor> updated, stacked;
+    for (Value value : op.getUpdatedOperands())
+      updated.push_back(frame.get(value));
     for (Value value : op.getStackedResults())
       stacked.push_back(Frame::like(value));
 
@@ -234,13 +236,17 @@ private:
       flatLayer = outer.get() * count + layer;
       std::vector<Tensor> arguments = {Tensor({}, double(flatLayer))};
       llvm::append_range(arguments, carried);
-      int64_t number =
-          op.getOrder() ? static_cast<int64_t>(frame.get(op.getOrder()).data[i])
-                        : layer;
-      for (Value value : op.getStacked()) {
-        const Tensor &all = frame.get(value);
+      int64_t chosen =
+          op.getOrder()
+              ? static_cast<int64_t>(frame.get(op.getOrder()).data[layer])
+              : layer;
+      size_t firstUpdated = op.getStacked().size() - updated.size();
+      for (auto [j, value] : llvm::enumerate(op.getStacked())) {
+        const Tensor &all =
+            j < firstUpdated ? frame.get(value) : updated[j - firstUpdated];
         int64_t size = all.size() / all.shape.front();
-        auto first = all.data.begin() + number * size;
+        auto first =
+            all.data.begin() + (op.isChosen(j) ? chosen : layer) * size;
         arguments.push_back(Tensor(ArrayRef(all.shape).drop_front(),
                                    std::vector(first, first + size)));
       }
@@ -250,12 +256,18 @@ private:
       if (!yielded)
         return yielded.takeError();
       carried.assign(yielded->begin(), yielded->begin() + numCarried);
+      auto slices = ArrayRef(*yielded).drop_front(numCarried);
+      for (auto [all, value] : llvm::zip(updated, slices))
+        llvm::copy(value.data, all.data.begin() + chosen * value.size());
       for (auto [all, value] :
-           llvm::zip_equal(stacked, ArrayRef(*yielded).drop_front(numCarried)))
+           llvm::zip_equal(stacked, slices.drop_front(updated.size())))
         llvm::copy(value.data, all.data.begin() + layer * value.size());
     }
     for (auto [result, value] :
          llvm::zip_equal(op.getCarriedResults(), carried))
+      frame.set(result, value);
+    for (auto [result, value] :
+         llvm::zip_equal(op.getUpdatedResults(), updated))
       frame.set(result, value);
     for (auto [result, value] :
          llvm::zip_equal(op.getStackedResults(), stacked))

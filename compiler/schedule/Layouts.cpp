@@ -48,7 +48,7 @@ bool Layouts::stillHolds(Value value, Operation *end) const {
     if (auto repeat = dyn_cast<RepeatOp>(user)) {
       size_t carried = repeat.getCarried().size(),
              number = use.getOperandNumber();
-      if (number < carried || value == repeat.getOrder())
+      if (repeat.changesOperand(number) || value == repeat.getOrder())
         return true; // which is moved to where the loop has it, or of one axis
       bool isStacked = number < carried + repeat.getStacked().size();
       View view = viewOf(value);
@@ -68,20 +68,22 @@ void Layouts::analyse(Block &block) {
       for (auto [argument, operand] :
            llvm::zip_equal(repeat.getStackedArgs(), repeat.getStacked()))
         arguments[argument] = viewOf(operand).dropLeading();
+      for (BlockArgument argument : repeat.getUpdatedArgs())
+        arguments[argument] = contiguousView(tensorType(argument));
       for (auto [argument, operand] :
            llvm::zip_equal(repeat.getSharedArgs(), repeat.getShared()))
         arguments[argument] = viewOf(operand);
       analyse(*repeat.getBlock());
       // Stacked results keep the order that the body has them in.
-      size_t carried = repeat.getCarried().size();
-      for (auto [result, yielded] :
-           llvm::zip_equal(repeat.getStackedResults(),
-                           repeat.getYield().getValues().drop_front(carried)))
+      ResultRange stacked = repeat.getStackedResults();
+      for (auto [result, yielded] : llvm::zip_equal(
+               stacked,
+               repeat.getYield().getValues().take_back(stacked.size())))
         if (ArrayRef<int64_t> order = orderOf(yielded); !order.empty()) {
-          SmallVector<int64_t> stacked = {0};
+          SmallVector<int64_t> axes = {0};
           for (int64_t axis : order)
-            stacked.push_back(axis + 1);
-          orders.try_emplace(result, std::move(stacked));
+            axes.push_back(axis + 1);
+          orders.try_emplace(result, std::move(axes));
         }
       continue;
     }

@@ -23,7 +23,8 @@ std::vector<CarriedPlan> &ValuePlacer::planCarried(RepeatOp repeat) {
   for (auto [i, plan] : llvm::enumerate(plans)) {
     RankedTensorType type = tensorType(repeat.getCarried()[i]);
     Value result = repeat.getResult(i), argument = repeat.getCarriedArgs()[i];
-    for (size_t j = carried; j < yield.getNumOperands(); ++j)
+    for (size_t j = carried + repeat.getUpdated(); j < yield.getNumOperands();
+         ++j)
       if (!repeat.getReverse() && yield.getOperand(j) == argument)
         plan.savedAs = static_cast<int>(j);
     if (plan.savedAs < 0) {
@@ -77,12 +78,15 @@ bool ValuePlacer::canWriteOver(Value arg, Value next, Block &block) {
   auto writer = next.getDefiningOp<KernelOp>();
   if (!writer || writer->getBlock() != &block)
     return false;
-  // Some rows are written onto what the others stay as.
-  if (writer.getKind() == KernelKind::CacheUpdate)
-    return viewBase(writer.getInputs().front()) == arg &&
-           llvm::none_of(writer.getInputs().drop_front(),
+  // Some rows are written onto what the others stay as, perhaps by two.
+  if (writer.isInPlace()) {
+    Value base = writer.getInputs().front();
+    return llvm::none_of(writer.getInputs().drop_front(),
                          [&](Value input) { return viewBase(input) == arg; }) &&
-           !isReadAfter(arg, writer);
+           !isReadAfter(arg, writer) &&
+           (viewBase(base) == arg ||
+            (hasOneReader(base) && canWriteOver(arg, base, block)));
+  }
   if (writer.getKind() != KernelKind::Row &&
       writer.getKind() != KernelKind::Matmul)
     return false;
@@ -125,16 +129,16 @@ bool ValuePlacer::accumulatesInPlace(Value arg, Value sum, Block &block) {
   return arg.hasOneUse() && canWriteOver(arg, sum, block);
 }
 
-SmallVector<View> ValuePlacer::placeStacked(RepeatOp repeat) {
+SmallVector<View> ValuePlacer::placeAll(ValueRange values) {
   SmallVector<View> places;
-  for (Value result : repeat.getStackedResults())
-    places.push_back(place(result));
+  for (Value value : values)
+    places.push_back(place(value));
   return places;
 }
 
 /// Has what a layer computes written where the loop wants it.
 void ValuePlacer::placeTargets(RepeatOp repeat, ArrayRef<CarriedPlan> plans,
-                               ArrayRef<View> stacked) {
+                               ArrayRef<View> updated, ArrayRef<View> stacked) {
   Block *body = repeat.getBlock();
   tfm::YieldOp yield = repeat.getYield();
   unsigned depth = loops.size() - 1;
@@ -145,7 +149,13 @@ void ValuePlacer::placeTargets(RepeatOp repeat, ArrayRef<CarriedPlan> plans,
         wanted[value] = plans[i].next;
       continue;
     }
-    View slot = stacked[i - plans.size()].perLayer(depth);
+    if (size_t slice = i - plans.size(); slice < updated.size()) {
+      if (canWriteOver(repeat.getUpdatedArgs()[slice], value, *body) &&
+          fitsOrder(value, updated[slice]))
+        wanted.try_emplace(value, updated[slice]);
+      continue;
+    }
+    View slot = stacked[i - plans.size() - updated.size()].perLayer(depth);
     auto keepsApart = [&, value = value](Value arg) {
       const View &from = views[arg];
       return from.buffer != slot.buffer || from.offset != slot.offset ||
@@ -160,14 +170,13 @@ void ValuePlacer::placeTargets(RepeatOp repeat, ArrayRef<CarriedPlan> plans,
 
 /// A next value that is still where one will be written goes through a buffer
 /// of its own.
-void ValuePlacer::separateCarried(RepeatOp repeat,
-                                  ArrayRef<CarriedPlan> plans) {
-  tfm::YieldOp yield = repeat.getYield();
-  for (auto [i, plan] : llvm::enumerate(plans)) {
-    Value value = yield.getOperand(i);
+void ValuePlacer::separateNext(RepeatOp repeat, ArrayRef<View> next) {
+  for (auto [value, to] : llvm::zip(repeat.getYield().getOperands(), next)) {
     auto arg = dyn_cast<BlockArgument>(viewBase(value));
-    if (!arg || !llvm::is_contained(repeat.getCarriedArgs(), arg) ||
-        viewOf(value) == plan.next)
+    if (!arg ||
+        !(llvm::is_contained(repeat.getCarriedArgs(), arg) ||
+          llvm::is_contained(repeat.getUpdatedArgs(), arg)) ||
+        viewOf(value) == to)
       continue;
     View copy = allocate(value);
     moveTo(value, copy);
@@ -177,7 +186,6 @@ void ValuePlacer::separateCarried(RepeatOp repeat,
 
 void ValuePlacer::placeLoop(RepeatOp repeat) {
   std::vector<CarriedPlan> plans = planCarried(repeat);
-  size_t carried = plans.size();
   for (auto [plan, init] : llvm::zip_equal(plans, repeat.getCarried()))
     moveTo(init, plan.init);
   unsigned depth = loops.size();
@@ -187,7 +195,11 @@ void ValuePlacer::placeLoop(RepeatOp repeat) {
     views[arg] = viewOf(operand);
   for (auto [arg, plan] : llvm::zip_equal(repeat.getCarriedArgs(), plans))
     views[arg] = plan.arg;
-  SmallVector<View> stacked = placeStacked(repeat);
+  SmallVector<View> stacked = placeAll(repeat.getStackedResults()),
+                    updated = placeAll(repeat.getUpdatedResults());
+  for (auto [operand, whole] :
+       llvm::zip_equal(repeat.getUpdatedOperands(), updated))
+    moveTo(operand, whole);
 
   auto loop = LoopOp::create(b, repeat.getLoc(), repeat.getCountAttr(),
                              repeat.getReverseAttr());
@@ -201,18 +213,29 @@ void ValuePlacer::placeLoop(RepeatOp repeat) {
   Value number;
   if (Value order = repeat.getOrder())
     number = emit(viewOf(order).perLayer(depth));
-  for (auto [arg, operand] :
-       llvm::zip_equal(repeat.getStackedArgs(), repeat.getStacked()))
-    views[arg] = number ? viewOf(operand).atRow(number)
-                        : viewOf(operand).perLayer(depth);
-  placeTargets(repeat, plans, stacked);
+  size_t numRead = repeat.getStacked().size() - updated.size();
+  for (size_t i = 0; i < numRead; ++i) {
+    View whole = viewOf(repeat.getStacked()[i]);
+    views[repeat.getStackedArgs()[i]] =
+        repeat.isChosen(i) ? whole.atRow(number) : whole.perLayer(depth);
+  }
+  // From here on they are the slices.
+  for (auto [arg, view] : llvm::zip_equal(repeat.getUpdatedArgs(), updated))
+    views[arg] = view = view.atRow(number);
+  placeTargets(repeat, plans, updated, stacked);
   placeBlock(*repeat.getBlock());
-  // Save before the carried values change.
-  for (size_t i = carried; i < yield.getNumOperands(); ++i)
-    moveTo(yield.getOperand(i), stacked[i - carried].perLayer(depth));
-  separateCarried(repeat, plans);
-  for (size_t i = 0; i < carried; ++i)
-    moveTo(yield.getOperand(i), plans[i].next);
+  // Save before what is carried, and slices, change.
+  auto yielded = yield.getOperands();
+  for (auto [value, slot] :
+       llvm::zip_equal(yielded.take_back(stacked.size()), stacked))
+    moveTo(value, slot.perLayer(depth));
+  SmallVector<View> next;
+  for (const CarriedPlan &plan : plans)
+    next.push_back(plan.next);
+  llvm::append_range(next, updated);
+  separateNext(repeat, next);
+  for (auto [value, to] : llvm::zip(yielded, next))
+    moveTo(value, to);
   loops.pop_back();
   lastBuffers.pop_back();
   for (auto [i, plan] : llvm::enumerate(plans))

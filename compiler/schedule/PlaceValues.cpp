@@ -76,7 +76,7 @@ static SmallVector<int64_t> orderOf(Value value) {
         kernel.getLayout(cast<OpResult>(value).getResultNumber()));
   auto repeat = value.getDefiningOp<RepeatOp>();
   unsigned number = repeat ? cast<OpResult>(value).getResultNumber() : 0;
-  if (!repeat || number < repeat.getCarried().size())
+  if (!repeat || number < repeat.getCarried().size() + repeat.getUpdated())
     return {};
   SmallVector<int64_t> order = orderOf(repeat.getYield().getOperand(number));
   if (order.empty())
@@ -125,7 +125,7 @@ bool ValuePlacer::canBeViewed(Value value, const View &view) const {
       return true;
     unsigned number = use.getOperandNumber();
     size_t carried = repeat.getCarried().size();
-    if (number < carried || value == repeat.getOrder())
+    if (repeat.changesOperand(number) || value == repeat.getOrder())
       return true;
     bool stacked = number < carried + repeat.getStacked().size();
     return canBeViewed(repeat.getBlock()->getArgument(1 + number),

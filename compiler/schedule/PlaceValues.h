@@ -90,9 +90,9 @@ private:
   void placeBlock(mlir::Block &block);
   void placeLoop(RepeatOp repeat);
   void placeTargets(RepeatOp repeat, llvm::ArrayRef<CarriedPlan> plans,
-                    llvm::ArrayRef<View> stacked);
-  void separateCarried(RepeatOp repeat, llvm::ArrayRef<CarriedPlan> plans);
-  llvm::SmallVector<View> placeStacked(RepeatOp repeat);
+                    llvm::ArrayRef<View> updated, llvm::ArrayRef<View> stacked);
+  void separateNext(RepeatOp repeat, llvm::ArrayRef<View> next);
+  llvm::SmallVector<View> placeAll(mlir::ValueRange values);
   void placeConcat(ConcatOp concat);
   void placeKernel(sched::KernelOp kernel);
   View readable(sched::KernelOp kernel, unsigned input);

@@ -23,6 +23,7 @@ namespace {
 /// Where a layer of a parameter lies in its region, in bytes.
 struct Slice {
   int64_t begin, end;
+  ParamOp param;
 };
 
 } // namespace
@@ -35,10 +36,21 @@ static SmallVector<Slice> slicesOf(ModuleOp schedule) {
     auto layers = static_cast<int64_t>(param.getLayerNames().size());
     int64_t bytes = contiguousView(param.getTensorType()).numBytes() / layers;
     for (int64_t layer = 0; layer != layers; ++layer, begin += bytes)
-      slices.push_back({begin, begin + bytes});
+      slices.push_back({begin, begin + bytes, param});
   }
   llvm::sort(slices, [](Slice a, Slice b) { return a.begin < b.begin; });
   return slices;
+}
+
+/// How many slices of a parameter lie `step` bytes apart: any of them is where
+/// a number that is found at run time may lead to.
+static int64_t slicesApart(ParamOp param, int64_t step) {
+  View whole = contiguousView(param.getTensorType());
+  int64_t most = 1;
+  for (auto [size, stride] : llvm::zip_equal(whole.shape, whole.strides))
+    if (stride * elementBytes(whole.element) == step)
+      most = std::max(most, size);
+  return most;
 }
 
 /// Visits whatever the steps of a program have to do with slices of parameters:
@@ -64,6 +76,7 @@ static void forEachUse(
            llvm::zip_equal(view.getLayers(), view.getSteps()))
         begin += layers.lookup(layer) * step;
       int64_t end = begin + viewOf(view.getView().getType()).spanBytes();
+      int64_t rowStep = view.getRowStep().value_or(0);
       // Copies lie as parameters do, in elements of fewer bytes.
       if (buffer.getKind() == BufferKind::ParameterCopy) {
         int64_t narrower =
@@ -71,9 +84,12 @@ static void forEachUse(
             elementBytes(view.getView().getType().getElementType());
         begin *= narrower;
         end *= narrower;
+        rowStep *= narrower;
       }
       const Slice *slice = llvm::partition_point(
           slices, [&](const Slice &each) { return each.end <= begin; });
+      if (rowStep != 0 && slice != slices.end())
+        end += (slicesApart(slice->param, rowStep) - 1) * rowStep;
       for (; slice != slices.end() && slice->begin < end; ++slice)
         visit(run, buffer.getKind(), *slice);
     }

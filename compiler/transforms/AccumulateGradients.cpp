@@ -23,38 +23,27 @@ using namespace tfm;
 
 namespace {
 
-/// A copy of `repeat` whose last stacked operand is `operand`, and its
-/// argument. The old one is erased.
-std::pair<RepeatOp, Value> withStackedOperand(RepeatOp repeat, Value operand) {
-  OpBuilder builder(repeat);
-  SmallVector<Value> stacked(repeat.getStacked());
-  stacked.push_back(operand);
-  auto wider = RepeatOp::create(builder, repeat.getLoc(),
-                                repeat->getResultTypes(), repeat.getCount(),
-                                repeat.getReverse(), repeat.getCarried(),
-                                stacked, repeat.getShared(), /*order=*/nullptr);
-  wider->setDiscardableAttrs(repeat->getDiscardableAttrDictionary());
-  auto type = cast<RankedTensorType>(operand.getType());
-  Block *body = repeat.getBlock();
-  Value argument = body->insertArgument(
-      1 + repeat.getCarried().size() + repeat.getStacked().size(),
-      type.clone(type.getShape().drop_front()), operand.getLoc());
-  wider.getBody().takeBody(repeat.getBody());
-  repeat->replaceAllUsesWith(wider->getResults());
-  repeat.erase();
-  return {wider, argument};
-}
-
 /// Makes what `use` reads `sum` plus what it read. A gradient that a repeat
 /// stacks is added layer by layer, inside, where the addition costs nothing:
-/// the kernel that computes a layer's gradient does it on the way out.
+/// the kernel that computes a layer's gradient does it on the way out. One that
+/// a repeat updates begins as the sum.
 void addTo(OpOperand &use, Value sum) {
   auto result = dyn_cast<OpResult>(use.get());
   auto repeat = result ? dyn_cast<RepeatOp>(result.getOwner()) : RepeatOp();
   unsigned number = result ? result.getResultNumber() : 0;
-  if (repeat && result.hasOneUse() && number >= repeat.getCarried().size()) {
-    auto [wider, argument] = withStackedOperand(repeat, sum);
-    addTo(wider.getYield()->getOpOperand(number), argument);
+  unsigned carried = repeat ? repeat.getCarried().size() : 0;
+  if (repeat && result.hasOneUse() && number >= carried &&
+      number < carried + repeat.getUpdated()) {
+    unsigned operand = carried + repeat.getStacked().size() -
+                       repeat.getUpdated() + (number - carried);
+    OpBuilder builder(repeat);
+    repeat.setOperand(operand, AddOp::create(builder, use.get().getLoc(), sum,
+                                             repeat.getOperand(operand)));
+    return;
+  }
+  if (repeat && result.hasOneUse() && number >= carried) {
+    Value argument = repeat.addStacked(sum, /*isChosen=*/false);
+    addTo(repeat.getYield()->getOpOperand(number), argument);
     return;
   }
   OpBuilder builder(use.getOwner());

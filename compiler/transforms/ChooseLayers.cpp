@@ -5,10 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmBuilder.h"
 #include "compiler/transforms/Passes.h"
 #include "compiler/transforms/SomeRows.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -187,81 +189,78 @@ static Groups groupsOf(TfmBuilder b, const Choice &choice, int64_t together) {
           b.reshape(b.cast(seen, i32), RankedTensorType::get(slots, i32))};
 }
 
-/// Each turn is of `together` rows that chose a layer.
+/// Each turn is of `together` rows that chose a layer. What has all rows has
+/// them on one axis in it.
 static void group(RepeatOp repeat, const Choice &choice, int64_t together) {
   OpBuilder builder(repeat);
   Location loc = repeat.getLoc();
   TfmBuilder b{builder, loc};
   int64_t rows = choice.rows(), groups = Groups::most(choice, together);
-  Type i32 = builder.getI32Type();
-  auto integers = [&](ArrayRef<int64_t> shape) {
-    return RankedTensorType::get(shape, i32);
-  };
-  RankedTensorType carried = tensorType(repeat.getCarried()[0]);
   if (!isFloat(repeat.getCarried()[0]))
     return;
-  int64_t width = carried.getNumElements() / rows;
 
   auto body = std::make_unique<Block>();
-  body->addArgument(builder.getIndexType(), loc);
   auto argument = [&](Type type) { return body->addArgument(type, loc); };
-  Value state = argument(carried), turn = argument(integers({1}));
+  argument(builder.getIndexType());
+  auto tableOf = [&](Value value) {
+    return SomeRows::tableOf(tensorType(value), choice.rowAxes());
+  };
+  RankedTensorType all = tableOf(repeat.getCarried()[0]);
+  Value state = argument(all);
+  Value own = argument(RankedTensorType::get({together}, builder.getI32Type()));
   builder.setInsertionPointToStart(body.get());
-  SmallVector<Value> stacked, shared;
-  for (Value arg : repeat.getStackedArgs())
-    stacked.push_back(argument(arg.getType()));
-  for (Value arg : repeat.getSharedArgs())
-    shared.push_back(argument(arg.getType()));
-  Value table = argument(integers({groups, together}));
-  Value own = b.reshape(GatherOp::create(builder, loc, table, turn),
-                        integers({together}));
   // Of what is no row, any will do: it is written nowhere.
-  Value some = MinOp::create(builder, loc, own, b.constant(own, rows - 1));
-  SomeRows chosen(builder, choice.rowAxes(), some);
+  SomeRows chosen(builder, choice.rowAxes(),
+                  MinOp::create(builder, loc, own, b.constant(own, rows - 1)));
   chosen.take(repeat.getCarriedArgs()[0], state);
-  for (auto [old, value] : llvm::zip_equal(repeat.getStackedArgs(), stacked))
-    chosen.use(old, value);
-  for (auto [old, value] : llvm::zip_equal(repeat.getSharedArgs(), shared))
-    if (chosen.hasRows(tensorType(value)))
-      chosen.take(old, value);
+  for (Value arg : repeat.getStackedArgs())
+    chosen.use(arg, argument(arg.getType()));
+  for (Value arg : repeat.getSharedArgs())
+    if (chosen.hasRows(tensorType(arg)))
+      chosen.take(arg, argument(tableOf(arg)));
     else
-      chosen.use(old, value);
+      chosen.use(arg, argument(arg.getType()));
   Value result = chosen.compute(choice.result);
   if (!result)
     return;
+  int64_t width = all.getNumElements() / rows;
   Value next = CacheUpdateOp::create(
-      builder, loc, b.reshape(state, carried.clone({1, 1, rows, width})),
-      b.reshape(result, carried.clone({together, 1, 1, width})), own);
-  YieldOp::create(
-      builder, loc,
-      ValueRange{b.reshape(next, carried), b.add(turn, b.constant(turn, 1))});
+      builder, loc, b.reshape(state, all.clone({1, 1, rows, width})),
+      b.reshape(result, all.clone({together, 1, 1, width})), own);
+  YieldOp::create(builder, loc, b.reshape(next, all));
 
   builder.setInsertionPoint(repeat);
   Groups of = groupsOf(b, choice, together);
-  Value first = splat(builder, loc, integers({1}), 0);
-  SmallVector<Value> operands(repeat.getShared());
-  operands.push_back(of.rows);
-  auto grouped = RepeatOp::create(
-      builder, loc, TypeRange{carried, first.getType()}, groups,
-      /*reverse=*/false, ValueRange{repeat.getCarried()[0], first},
-      repeat.getStacked(), operands, of.order);
+  auto onOneAxis = [&](Value value) {
+    return b.reshape(value, tableOf(value));
+  };
+  SmallVector<Value> stacked = {of.rows}, shared;
+  llvm::append_range(stacked, repeat.getStacked());
+  for (Value value : repeat.getShared())
+    shared.push_back(chosen.hasRows(tensorType(value)) ? onOneAxis(value)
+                                                       : value);
+  auto grouped = RepeatOp::create(builder, loc, all, groups, /*reverse=*/false,
+                                  onOneAxis(repeat.getCarried()[0]), stacked,
+                                  shared, of.order, repeat.getStacked().size());
   grouped->setDiscardableAttrs(repeat->getDiscardableAttrDictionary());
   grouped.getBody().push_back(body.release());
-  repeat.getResult(0).replaceAllUsesWith(grouped.getResult(0));
+  repeat.getResult(0).replaceAllUsesWith(
+      b.reshape(grouped.getResult(0), tensorType(repeat.getResult(0))));
   repeat.erase();
 }
 
-static void choose(RepeatOp repeat) {
+static void choose(RepeatOp repeat, bool trained) {
   std::optional<Choice> choice = choiceOf(repeat);
   if (!choice)
     return;
   int64_t turns = choice->numIds(), layers = choice->layers();
   if (turns <= mostIds) {
-    if (turns >= layers)
+    if (turns >= layers || trained)
       return;
     OpBuilder builder(repeat);
     repeat.getOrderMutable().assign(
         orderOf({builder, repeat.getLoc()}, *choice));
+    repeat.setChosen(repeat.getStacked().size());
     repeat.setCount(turns);
     return;
   }
@@ -291,11 +290,15 @@ static bool isNested(RepeatOp repeat) {
 namespace {
 
 struct ChooseLayersPass : tfm::impl::ChooseLayersPassBase<ChooseLayersPass> {
+  using ChooseLayersPassBase::ChooseLayersPassBase;
+
   void runOnOperation() override {
-    getOperation().walk<WalkOrder::PreOrder>([](RepeatOp repeat) {
-      if (!isNested(repeat))
-        choose(repeat);
-    });
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!trained || programKind(function.getSymName()) == ProgramKind::Loss)
+        function.walk<WalkOrder::PreOrder>([&](RepeatOp repeat) {
+          if (!isNested(repeat))
+            choose(repeat, trained);
+        });
   }
 };
 

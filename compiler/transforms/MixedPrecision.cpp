@@ -200,7 +200,7 @@ private:
       return known;
     if (auto repeat = value.getDefiningOp<RepeatOp>()) {
       unsigned number = cast<OpResult>(value).getResultNumber();
-      if (number >= repeat.getCarried().size()) {
+      if (number >= repeat.getCarried().size() + repeat.getUpdated()) {
         Value inside = narrow(repeat.getYield().getOperand(number));
         Value result = yieldAlso(repeat, inside);
         return narrowed[repeat->getResult(number)] = result;
@@ -216,7 +216,8 @@ private:
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       auto repeat = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp());
       unsigned number = argument.getArgNumber();
-      if (repeat && number > repeat.getCarried().size())
+      if (repeat && number > repeat.getCarried().size() &&
+          !llvm::is_contained(repeat.getUpdatedArgs(), value))
         return passIn(repeat, number);
     } else if (auto cast = value.getDefiningOp<CastOp>();
                cast && tensorType(cast.getX()).getElementType() == bf16) {
@@ -243,17 +244,11 @@ private:
   /// A stacked or shared operand that comes into the body in bf16, too.
   Value passIn(RepeatOp repeat, unsigned number) {
     Value operand = narrow(repeat->getOperand(number - 1));
-    unsigned stackedEnd =
-        1 + repeat.getCarried().size() + repeat.getStacked().size();
-    Block *body = repeat.getBlock();
-    if (number >= stackedEnd) {
-      repeat.getSharedMutable().append(operand);
-      return body->addArgument(operand.getType(), operand.getLoc());
-    }
-    repeat.getStackedMutable().append(operand);
-    RankedTensorType type = tensorType(operand);
-    return body->insertArgument(
-        stackedEnd, type.clone(type.getShape().drop_front()), operand.getLoc());
+    unsigned stackedBegin = 1 + repeat.getCarried().size();
+    if (number < stackedBegin + repeat.getStacked().size())
+      return repeat.addStacked(operand, repeat.isChosen(number - stackedBegin));
+    repeat.getSharedMutable().append(operand);
+    return repeat.getBlock()->addArgument(operand.getType(), operand.getLoc());
   }
 
   /// A further stacked result of `repeat`: `value` of every layer. `repeat` is
@@ -264,10 +259,10 @@ private:
     types.push_back(stackedType(tensorType(value),
                                 static_cast<int64_t>(repeat.getCount())));
     b.setInsertionPoint(repeat);
-    auto longer = RepeatOp::create(b, repeat.getLoc(), types, repeat.getCount(),
-                                   repeat.getReverse(), repeat.getCarried(),
-                                   repeat.getStacked(), repeat.getShared(),
-                                   /*order=*/nullptr);
+    auto longer = RepeatOp::create(
+        b, repeat.getLoc(), types, repeat.getCount(), repeat.getReverse(),
+        repeat.getCarried(), repeat.getStacked(), repeat.getShared(),
+        repeat.getOrder(), repeat.getChosen(), repeat.getUpdated());
     longer->setDiscardableAttrs(repeat->getDiscardableAttrDictionary());
     longer.getBody().takeBody(repeat.getBody());
     for (auto [from, to] :
@@ -295,12 +290,13 @@ private:
   /// what is added to it would be lost in its rounding.
   void narrowSaved(RepeatOp repeat) {
     llvm::DenseSet<Value> stream;
-    size_t carried = repeat.getCarried().size();
+    size_t carried = repeat.getCarried().size(),
+           whole = carried + repeat.getUpdated();
     for (Value next : repeat.getYield().getValues().take_front(carried))
       collectStream(next, stream);
     for (Value argument : repeat.getCarriedArgs())
       stream.insert(argument);
-    for (size_t i = carried; i < repeat->getNumResults(); ++i) {
+    for (size_t i = whole; i < repeat->getNumResults(); ++i) {
       Value result = repeat->getResult(i);
       Value value = repeat.getYield().getOperand(i);
       bool savedOnly = llvm::all_of(result.getUses(), [](OpOperand &use) {

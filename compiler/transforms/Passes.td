@@ -35,7 +35,8 @@ def AccumulateGradientsPass : Pass<"tfm-accumulate-gradients", "::mlir::ModuleOp
     Where `train.accumulate` of the recipe is above 1, `@train` gets a further
     argument for every gradient, with the same attribute `tfm.gradient = @param`
     as the result, and returns their sum: both are the same place in the arena.
-    A gradient that a `tfm.repeat` stacks is added inside of it, layer by layer.
+    A gradient that a `tfm.repeat` stacks is added inside of it, layer by layer;
+    one that it updates by slices begins as what is there.
     Does nothing where the recipe does not accumulate.
   }];
 }
@@ -252,7 +253,12 @@ def ChooseLayersPass : Pass<"tfm-choose-layers", "::mlir::ModuleOp"> {
     Where there are more, and rows go through a layer each by itself, a turn is
     of a few rows that chose the same layer: they are gathered, computed, and
     written over what is carried.
+
+    `trained` does the latter, and in `@loss` alone, of which the derivative is
+    made afterwards: it then computes the same rows.
   }];
+  let options = [Option<"trained", "trained", "bool", "false",
+                        "in @loss, before it is differentiated">];
 }
 
 def LegalizeForKernelsPass : Pass<"tfm-legalize-for-kernels", "::mlir::ModuleOp"> {

@@ -24,15 +24,21 @@ struct Liveness {
       if (!result.use_empty())
         mark(yield, result.getResultNumber());
     size_t numCarried = op.getCarried().size();
+    unsigned updatedEnd =
+        1 + numCarried + static_cast<unsigned>(op.getStacked().size());
+    auto firstUpdated = updatedEnd - static_cast<unsigned>(op.getUpdated());
     while (!worklist.empty()) {
       Value value = worklist.pop_back_val();
       if (!values.insert(value).second)
         continue;
       if (auto arg = dyn_cast<BlockArgument>(value)) {
-        // A carried argument is what the layer before yielded.
+        // A carried argument is what the layer before yielded, and an updated
+        // one may be.
         unsigned number = arg.getArgNumber();
         if (number >= 1 && number <= numCarried)
           mark(yield, number - 1);
+        else if (number >= firstUpdated && number < updatedEnd)
+          mark(yield, numCarried + number - firstUpdated);
         continue;
       }
       llvm::append_range(worklist, value.getDefiningOp()->getOperands());
@@ -70,10 +76,21 @@ struct PruneRepeat : OpRewritePattern<RepeatOp> {
     keep.set(0);
     for (size_t i = 0; i < numCarried; ++i)
       keep[1 + i] = live.yields[i];
+    auto updated = static_cast<size_t>(op.getUpdated());
+    for (size_t i = 0; i < updated; ++i)
+      keep[1 + numCarried + numStacked - updated + i] =
+          live.yields[numCarried + i];
     if (keep.all() && live.yields.all())
       return rewriter.notifyMatchFailure(op, "everything is used");
     if (live.yields.none())
       return rewriter.notifyMatchFailure(op, "dead as a whole: the driver's");
+
+    int64_t numChosen = 0;
+    for (size_t i = 0; i < numStacked; ++i)
+      numChosen += op.isChosen(i) && keep[1 + numCarried + i];
+    int64_t numUpdated = 0;
+    for (size_t i = 0; i < updated; ++i)
+      numUpdated += live.yields[numCarried + i];
 
     SmallVector<Value> carried, stacked, shared;
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
@@ -92,7 +109,7 @@ struct PruneRepeat : OpRewritePattern<RepeatOp> {
         types.push_back(result.getType());
     auto pruned = RepeatOp::create(rewriter, op.getLoc(), types, op.getCount(),
                                    op.getReverse(), carried, stacked, shared,
-                                   op.getOrder());
+                                   op.getOrder(), numChosen, numUpdated);
     pruned->setDiscardableAttrs(op->getDiscardableAttrDictionary());
 
     YieldOp yield = op.getYield();
@@ -144,7 +161,13 @@ struct SimplifyRepeatArguments : OpRewritePattern<RepeatOp> {
           replace(arg, found->second);
       }
     };
-    mergeEqual(op.getStacked(), op.getStackedArgs());
+    auto numStacked = op.getStacked().size();
+    auto byLayer = numStacked - static_cast<size_t>(op.getChosen());
+    auto readOnly = numStacked - static_cast<size_t>(op.getUpdated()) - byLayer;
+    mergeEqual(op.getStacked().take_front(byLayer),
+               op.getStackedArgs().take_front(byLayer));
+    mergeEqual(op.getStacked().slice(byLayer, readOnly),
+               op.getStackedArgs().slice(byLayer, readOnly));
     mergeEqual(op.getShared(), op.getSharedArgs());
 
     for (auto [operand, arg] :
@@ -159,7 +182,8 @@ struct SimplifyRepeatArguments : OpRewritePattern<RepeatOp> {
 
     YieldOp yield = op.getYield();
     llvm::DenseMap<Value, Value> stackedOnce;
-    for (size_t i = op.getCarried().size(); i < op->getNumResults(); ++i) {
+    for (size_t i = op->getNumResults() - op.getStackedResults().size();
+         i < op->getNumResults(); ++i) {
       auto [found, isNew] =
           stackedOnce.try_emplace(yield.getOperand(i), op.getResult(i));
       if (!isNew)

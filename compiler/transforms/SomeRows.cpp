@@ -45,18 +45,21 @@ RankedTensorType SomeRows::sized(RankedTensorType type,
   return type.clone(shape);
 }
 
-void SomeRows::take(Value value, Value whole) {
+RankedTensorType SomeRows::tableOf(RankedTensorType type,
+                                   ArrayRef<int64_t> axes) {
+  SmallVector<int64_t> shape(type.getShape().drop_front(axes.size()));
+  shape.insert(shape.begin(), llvm::product_of(axes));
+  return type.clone(shape);
+}
+
+void SomeRows::take(Value value, Value table) {
   TfmBuilder b{builder, value.getLoc()};
   Places &own = places[value];
   for (auto [axis, size] : llvm::enumerate(axes))
     if (size > 1)
       own.push_back({static_cast<int64_t>(axis), 1});
-  RankedTensorType type = tensorType(whole);
-  SmallVector<int64_t> table(type.getShape().drop_front(axes.size()));
-  table.insert(table.begin(), all);
-  Value some = GatherOp::create(builder, b.loc,
-                                b.reshape(whole, type.clone(table)), rows);
-  values.map(value, b.reshape(some, sized(type, own)));
+  Value some = GatherOp::create(builder, b.loc, table, rows);
+  values.map(value, b.reshape(some, sized(tensorType(value), own)));
 }
 
 /// What an operand without rows is for these rows of the results, where it is

@@ -28,8 +28,11 @@ public:
 
   /// Whether a tensor has all rows in front.
   bool hasRows(mlir::RankedTensorType type) const;
-  /// Takes these rows of `whole`, and has them stand for `value`.
-  void take(mlir::Value value, mlir::Value whole);
+  /// Such a tensor as a table, which has them on one axis.
+  static mlir::RankedTensorType tableOf(mlir::RankedTensorType type,
+                                        llvm::ArrayRef<int64_t> axes);
+  /// Takes these rows of `table`, and has them stand for `value`.
+  void take(mlir::Value value, mlir::Value table);
   /// Has `whole`, which has no rows, stand for `value`.
   void use(mlir::Value value, mlir::Value whole) { values.map(value, whole); }
   /// What stands for `value`, with what it is computed of in its block; null

@@ -199,24 +199,19 @@ private:
   void enter(RepeatOp repeat, unsigned number, Value value) {
     Block *body = repeat.getBlock();
     BlockArgument argument = body->getArgument(1 + number);
-    unsigned stackedEnd =
-        repeat.getCarried().size() + repeat.getStacked().size();
-    bool isStacked = number < stackedEnd;
-    auto inside = [&](Value outside) {
-      RankedTensorType type = tensorType(outside);
-      return isStacked ? type.clone(type.getShape().drop_front()) : type;
-    };
-    argument.setType(inside(value));
+    unsigned stackedBegin = repeat.getCarried().size();
+    bool isStacked = number < stackedBegin + repeat.getStacked().size(),
+         isChosen = isStacked && repeat.isChosen(number - stackedBegin);
+    RankedTensorType type = tensorType(value);
+    argument.setType(isStacked ? type.clone(type.getShape().drop_front())
+                               : type);
     Location loc = argument.getLoc();
     for (Value table : tables.lookup(value)) {
-      Type type = inside(table);
       if (isStacked) {
-        repeat.getStackedMutable().append(table);
-        tables[argument].push_back(
-            body->insertArgument(1 + stackedEnd++, type, loc));
+        tables[argument].push_back(repeat.addStacked(table, isChosen));
       } else {
         repeat.getSharedMutable().append(table);
-        tables[argument].push_back(body->addArgument(type, loc));
+        tables[argument].push_back(body->addArgument(table.getType(), loc));
       }
     }
     retypeUses(argument);

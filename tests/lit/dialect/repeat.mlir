@@ -35,12 +35,26 @@ func.func @reverse(%w: tensor<3x8xf32>) {
 // Three of five layers, which a tensor names.
 // CHECK-LABEL: @order
 func.func @order(%x: tensor<8xf32>, %w: tensor<5x8xf32>, %o: tensor<3xi32>) {
-  // CHECK: tfm.repeat 3 carried(%{{.*}} : tensor<8xf32>) stacked(%{{.*}} : tensor<5x8xf32>) shared() order(%{{.*}} : tensor<3xi32>) -> (tensor<8xf32>)
+  // CHECK: tfm.repeat 3 carried(%{{.*}} : tensor<8xf32>) stacked(%{{.*}} : tensor<5x8xf32>) shared() order(%{{.*}} : tensor<3xi32>) chosen 1 -> (tensor<8xf32>)
   %y = tfm.repeat 3 carried(%x : tensor<8xf32>) stacked(%w : tensor<5x8xf32>) shared()
-      order(%o : tensor<3xi32>) -> (tensor<8xf32>) {
+      order(%o : tensor<3xi32>) chosen 1 -> (tensor<8xf32>) {
   ^bb0(%layer: index, %h: tensor<8xf32>, %wl: tensor<8xf32>):
     %z = tfm.mul %h, %wl : tensor<8xf32>
     tfm.yield %z : tensor<8xf32>
+  }
+  return
+}
+
+// A slice of each turn's own, one that it reads of those that are chosen, and one that it changes.
+// CHECK-LABEL: @updated
+func.func @updated(%own: tensor<3x8xf32>, %w: tensor<5x8xf32>, %sums: tensor<5x8xf32>, %o: tensor<3xi32>) {
+  // CHECK: tfm.repeat 3 reverse carried() stacked({{.*}} : tensor<3x8xf32>, tensor<5x8xf32>, tensor<5x8xf32>) shared() order(%{{.*}} : tensor<3xi32>) chosen 2 updated 1 -> (tensor<5x8xf32>, tensor<3x8xf32>)
+  %y, %z = tfm.repeat 3 reverse carried() stacked(%own, %w, %sums : tensor<3x8xf32>, tensor<5x8xf32>, tensor<5x8xf32>)
+      shared() order(%o : tensor<3xi32>) chosen 2 updated 1 -> (tensor<5x8xf32>, tensor<3x8xf32>) {
+  ^bb0(%turn: index, %a: tensor<8xf32>, %b: tensor<8xf32>, %sum: tensor<8xf32>):
+    %p = tfm.mul %a, %b : tensor<8xf32>
+    %next = tfm.add %sum, %p : tensor<8xf32>
+    tfm.yield %next, %p : tensor<8xf32>, tensor<8xf32>
   }
   return
 }

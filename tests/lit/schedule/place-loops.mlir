@@ -163,10 +163,34 @@ func.func @temporary(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32
 // CHECK: sched.view %[[W]] at 0 row(%[[N]] : {{.*}}) by 32 : memref<160xi8> to memref<8xf32
 func.func @order(%x: tensor<8xf32>, %w: tensor<5x8xf32> {tfm.name = "w"}, %o: tensor<3xi32> {tfm.name = "o"}) -> tensor<8xf32> {
   %y = tfm.repeat 3 carried(%x : tensor<8xf32>) stacked(%w : tensor<5x8xf32>) shared()
-      order(%o : tensor<3xi32>) -> (tensor<8xf32>) {
+      order(%o : tensor<3xi32>) chosen 1 -> (tensor<8xf32>) {
   ^bb0(%layer: index, %h: tensor<8xf32>, %v: tensor<8xf32>):
     %z = tfm.mul %h, %v : tensor<8xf32>
     tfm.yield %z : tensor<8xf32>
   }
   return %y : tensor<8xf32>
+}
+
+// -----
+
+// A product is added to the slice that its turn chose, where that is: no product is there by itself.
+// CHECK-LABEL: sched.program @updated
+// CHECK: %[[SUMS:.*]] = sched.view %{{.*}} at 0 : memref<640xi8> to memref<5x8x4xf32
+// CHECK: sched.fill 0.000000e+00 : f32, %[[SUMS]]
+// CHECK: sched.loop 3 {
+// CHECK-NOT: sched.buffer
+// CHECK: %[[SLICE:.*]] = sched.view %[[OUT:.*]] at 0 row(%{{.*}} : {{.*}}) by 128
+// CHECK: %[[SUM:.*]] = sched.view %[[OUT]] at 0 row(%{{.*}} : {{.*}}) by 128
+// CHECK: sched.launch matmul 8 by 4 reads({{.*}}, %[[SLICE]] : {{.*}}) writes(%[[SUM]] :
+// CHECK-NOT: sched.copy
+func.func @updated(%x: tensor<3x6x8xf32>, %c: tensor<3x6x4xf32>, %o: tensor<3xi32>) -> tensor<5x8x4xf32> {
+  %zeros = tfm.constant dense<0.0> : tensor<5x8x4xf32>
+  %y = tfm.repeat 3 carried() stacked(%x, %c, %zeros : tensor<3x6x8xf32>, tensor<3x6x4xf32>, tensor<5x8x4xf32>) shared()
+      order(%o : tensor<3xi32>) chosen 1 updated 1 -> (tensor<5x8x4xf32>) {
+  ^bb0(%turn: index, %a: tensor<6x8xf32>, %b: tensor<6x4xf32>, %sum: tensor<8x4xf32>):
+    %p = tfm.matmul %a, %b transpose_a : tensor<6x8xf32>, tensor<6x4xf32>
+    %next = tfm.add %sum, %p : tensor<8x4xf32>
+    tfm.yield %next : tensor<8x4xf32>
+  }
+  return %y : tensor<5x8x4xf32>
 }

@@ -10,7 +10,7 @@
 // CHECK: tfm.reduce_max %{{.*}} axis 1 : tensor<5x2xf32>
 // CHECK: %{{.*}}, %[[INDICES:.*]] = tfm.top_k %{{.*}}, 2 : tensor<1x5xf32>
 // CHECK: %[[ORDER:.*]] = tfm.reshape %[[INDICES]] : tensor<1x2xi32> to tensor<2xi32>
-// CHECK: tfm.repeat 2 carried(%arg0 : tensor<1x1x8xf32>) stacked(%arg1, %[[NUMBERS]] : tensor<5x8xf32>, tensor<5xi32>) shared(%arg2 : tensor<1x1x2xi32>) order(%[[ORDER]] : tensor<2xi32>)
+// CHECK: tfm.repeat 2 carried(%arg0 : tensor<1x1x8xf32>) stacked(%arg1, %[[NUMBERS]] : tensor<5x8xf32>, tensor<5xi32>) shared(%arg2 : tensor<1x1x2xi32>) order(%[[ORDER]] : tensor<2xi32>) chosen 2
 // CHECK: tfm.select
 func.func @few(%x: tensor<1x1x8xf32>, %w: tensor<5x8xf32>, %ids: tensor<1x1x2xi32>) -> tensor<1x1x8xf32> {
   %numbers = tfm.constant dense<[0, 1, 2, 3, 4]> : tensor<5xi32>
@@ -60,12 +60,11 @@ func.func @many(%x: tensor<1x3x8xf32>, %w: tensor<5x8xf32>, %ids: tensor<1x3x2xi
 // carried. One that is not there has the number of all, 64, and is written nowhere.
 // CHECK-LABEL: @together
 // CHECK: %[[ROWS:.*]] = tfm.reshape %{{.*}} : tensor<17x8x1xi32> to tensor<17x8xi32>
-// CHECK: tfm.repeat 17 carried(%arg0, %{{.*}} : tensor<1x64x8xf32>, tensor<1xi32>) stacked(%arg1, %{{.*}} : tensor<11x8xf32>, tensor<11xi32>) shared(%arg2, %[[ROWS]] : tensor<1x64x1xi32>, tensor<17x8xi32>) order(%{{.*}} : tensor<17xi32>)
-// CHECK: ^bb0(%{{.*}}: index, %[[H:.*]]: tensor<1x64x8xf32>, %[[TURN:.*]]: tensor<1xi32>, %[[V:.*]]: tensor<8xf32>, %{{.*}}: tensor<i32>, %{{.*}}: tensor<1x64x1xi32>, %[[TABLE:.*]]: tensor<17x8xi32>):
-// CHECK: tfm.gather %[[TABLE]], %[[TURN]]
-// CHECK: %[[OWN:.*]] = tfm.reshape %{{.*}} : tensor<1x8xi32> to tensor<8xi32>
+// CHECK: %[[X:.*]] = tfm.reshape %arg0 : tensor<1x64x8xf32> to tensor<64x8xf32>
+// CHECK: tfm.repeat 17 carried(%[[X]] : tensor<64x8xf32>) stacked(%[[ROWS]], %arg1, %{{.*}} : tensor<17x8xi32>, tensor<11x8xf32>, tensor<11xi32>) shared(%{{.*}} : tensor<64x1xi32>) order(%{{.*}} : tensor<17xi32>) chosen 2
+// CHECK: ^bb0(%{{.*}}: index, %[[H:.*]]: tensor<64x8xf32>, %[[OWN:.*]]: tensor<8xi32>, %[[V:.*]]: tensor<8xf32>, %{{.*}}: tensor<i32>, %{{.*}}: tensor<64x1xi32>):
 // CHECK: %[[IDS:.*]] = tfm.min %[[OWN]], %{{.*}} : tensor<8xi32>
-// CHECK: tfm.gather %{{.*}}, %[[IDS]] : tensor<64x8xf32>, tensor<8xi32>
+// CHECK: tfm.gather %[[H]], %[[IDS]] : tensor<64x8xf32>, tensor<8xi32>
 // CHECK: %[[VB:.*]] = tfm.broadcast %[[V]] : tensor<8xf32> to tensor<1x8x8xf32>
 // CHECK: tfm.mul %{{.*}}, %[[VB]] : tensor<1x8x8xf32>
 // CHECK: tfm.cache_update %{{.*}}, %{{.*}}, %[[OWN]] : tensor<1x1x64x8xf32>, tensor<8x1x1x8xf32>, tensor<8xi32>

@@ -38,13 +38,45 @@ func.func @loss(%x: tensor<1x1x4x8xf32>, %y: tensor<1x1x4xf32>) -> tensor<f32> {
 // -----
 
 // An op that nobody gave a derivative is an error, not a gradient of zero.
+tfm.param @w : tensor<1x1xbf16> {init = {kind = "ones"}}
+func.func @loss(%q: tensor<1x16xi8>) -> tensor<f32> {
+  %w = tfm.get_param @w : tensor<1x1xbf16>
+  // expected-error@+1 {{'tfm.dequantise' op has no derivative}}
+  %y = tfm.dequantise %q, %w, %w : tensor<1x16xi8>, tensor<1x1xbf16> to tensor<1x32xf32>
+  %row = tfm.reshape %y : tensor<1x32xf32> to tensor<32xf32>
+  %sum = tfm.reduce_sum %row axis 0 : tensor<32xf32>
+  %loss = tfm.reshape %sum : tensor<1xf32> to tensor<f32>
+  return %loss : tensor<f32>
+}
+
+// -----
+
+// A ring's row is whose comes last.
 tfm.param @w : tensor<1x1x4x2xf32> {init = {kind = "ones"}}
 func.func @loss(%x: tensor<1x1x1x2xf32>, %at: tensor<1xi32>) -> tensor<f32> {
   %w = tfm.get_param @w : tensor<1x1x4x2xf32>
-  // expected-error@+1 {{'tfm.cache_update' op has no derivative}}
-  %y = tfm.cache_update %w, %x, %at : tensor<1x1x4x2xf32>, tensor<1x1x1x2xf32>, tensor<1xi32>
+  // expected-error@+1 {{a ring has no derivative}}
+  %y = tfm.cache_update %w, %x, %at {ring} : tensor<1x1x4x2xf32>, tensor<1x1x1x2xf32>, tensor<1xi32>
   %row = tfm.reshape %y : tensor<1x1x4x2xf32> to tensor<8xf32>
   %sum = tfm.reduce_sum %row axis 0 : tensor<8xf32>
+  %loss = tfm.reshape %sum : tensor<1xf32> to tensor<f32>
+  return %loss : tensor<f32>
+}
+
+// -----
+
+// What turns update is a gradient already.
+tfm.param @w : tensor<5x8xf32> {init = {kind = "ones"}}
+func.func @loss(%o: tensor<3xi32>) -> tensor<f32> {
+  %w = tfm.get_param @w : tensor<5x8xf32>
+  // expected-error@+1 {{has no derivative where it updates slices}}
+  %y = tfm.repeat 3 carried() stacked(%w : tensor<5x8xf32>) shared() order(%o : tensor<3xi32>) chosen 1 updated 1 -> (tensor<5x8xf32>) {
+  ^bb0(%turn: index, %a: tensor<8xf32>):
+    %b = tfm.tanh %a : tensor<8xf32>
+    tfm.yield %b : tensor<8xf32>
+  }
+  %row = tfm.reshape %y : tensor<5x8xf32> to tensor<40xf32>
+  %sum = tfm.reduce_sum %row axis 0 : tensor<40xf32>
   %loss = tfm.reshape %sum : tensor<1xf32> to tensor<f32>
   return %loss : tensor<f32>
 }

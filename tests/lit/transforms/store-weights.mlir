@@ -97,6 +97,24 @@ module attributes {tfm.recipe = "{\"generate\": {\"weights\": \"TYPE\"}}"} {
     return %y : tensor<4x8xf32>
   }
 
+  // Where turns choose a layer, its scales are chosen, too.
+  // CHECK-LABEL: @chosen
+  // CHECK: tfm.repeat 5 carried(%{{.*}}) stacked(%{{.*}} : tensor<5x8xf32>, tensor<3x16x8xi8>, tensor<3x16xf32>) shared() order(%{{.*}} : tensor<5xi32>) chosen 2
+  // CHECK: ^bb0(%{{.*}}: index, %{{.*}}: tensor<4x8xf32>, %{{.*}}: tensor<8xf32>, %{{.*}}: tensor<16x8xi8>, %{{.*}}: tensor<16xf32>):
+  func.func @chosen(%x: tensor<4x8xf32>, %gain: tensor<5x8xf32>, %o: tensor<5xi32>) -> tensor<4x8xf32> {
+    %w = tfm.get_param @"h.*.w" : tensor<3x8x16xf32>
+    %y = tfm.repeat 5 carried(%x : tensor<4x8xf32>) stacked(%gain, %w : tensor<5x8xf32>, tensor<3x8x16xf32>) shared()
+        order(%o : tensor<5xi32>) chosen 1 -> (tensor<4x8xf32>) {
+    ^bb0(%turn: index, %in: tensor<4x8xf32>, %g: tensor<8xf32>, %own: tensor<8x16xf32>):
+      %p = tfm.matmul %in, %own : tensor<4x8xf32>, tensor<8x16xf32>
+      %h = tfm.slice %p axis 1 start 0 size 8 : tensor<4x16xf32>
+      %gains = tfm.broadcast %g : tensor<8xf32> to tensor<4x8xf32>
+      %z = tfm.mul %h, %gains : tensor<4x8xf32>
+      tfm.yield %z : tensor<4x8xf32>
+    }
+    return %y : tensor<4x8xf32>
+  }
+
   // A head that is tied to the embedding: both have the scale of a token.
   // CHECK-LABEL: @tied
   // CHECK: %[[T:.*]] = tfm.get_param @table : tensor<5x8xi8>

@@ -98,12 +98,16 @@ std::string Mixture::text() const {
   return text;
 }
 
-/// The rows that a turn computes; 0 where each layer runs, and computes all.
-int64_t rowsTogether(const std::string &text) {
-  TestModule module(text);
+void chooseLayers(TestModule &module) {
   mlir::PassManager passes(module.context.get());
   passes.addPass(createChooseLayersPass());
   EXPECT_TRUE(mlir::succeeded(passes.run(*module.module)));
+}
+
+/// The rows that a turn computes; 0 where each layer runs, and computes all.
+int64_t rowsTogether(const std::string &text) {
+  TestModule module(text);
+  chooseLayers(module);
   int64_t result = 0;
   module.module->walk([&](CacheUpdateOp op) {
     result = op.getUpdates().getType().getDimSize(0);
@@ -111,10 +115,16 @@ int64_t rowsTogether(const std::string &text) {
   return result;
 }
 
+/// Also of the derivative of what is grouped, which is that of all rows.
 void expectGrouped(const Mixture &mixture, int64_t together) {
   std::string text = mixture.text();
   EXPECT_EQ(rowsTogether(text), together);
   expectCompiled(text);
+  TestModule grouped(text), original(text);
+  chooseLayers(grouped);
+  oracle::addVJP(grouped.function("f"), "train");
+  grouped.function("f").erase();
+  expectCompiled(grouped, oracle::addVJP(original.function("f"), "g"), 1);
 }
 
 } // namespace
@@ -144,6 +154,29 @@ TEST(ChooseLayers, OfWhichSomeAreChosenByNone) {
   // A row a layer, and two that share one.
   expectGrouped(
       {1, 37, 2, 40, [](int64_t row, int64_t i) { return row + 2 * i; }}, 8);
+}
+
+// Not nearly: no term is added to what belongs to a layer that none chooses.
+TEST(ChooseLayers, GivesNoGradientToLayersThatAreNotChosen) {
+  Mixture mixture{1, 37, 2, 11, [](int64_t row, int64_t i) {
+                    return row % 3 == 0 ? 2 : 3 + 4 * i;
+                  }};
+  TestModule module(mixture.text());
+  chooseLayers(module);
+  oracle::addVJP(module.function("f"), "train");
+  module.function("f").erase();
+  std::vector<oracle::Tensor> results =
+      runCompiled(module, roundedInputs(module.function("train"), 1));
+  ASSERT_EQ(results.size(), 5u); // of x, y, gates, up and down
+  for (const oracle::Tensor &gradient : {results[3], results[4]}) {
+    int64_t size = gradient.size() / mixture.layers;
+    for (int64_t layer = 0; layer < mixture.layers; ++layer) {
+      auto slice = llvm::ArrayRef(gradient.data).slice(layer * size, size);
+      EXPECT_EQ(llvm::all_of(slice, [](double x) { return x == 0; }),
+                layer != 2 && layer != 3 && layer != 7)
+          << "layer " << layer;
+    }
+  }
 }
 
 // All rows of all layers would be hardly more.

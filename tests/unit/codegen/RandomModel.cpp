@@ -376,3 +376,58 @@ private:
 tfm::RandomModel tfm::randomModel(unsigned seed) {
   return Writer(seed).model();
 }
+
+tfm::RandomModel tfm::randomMixture(unsigned seed) {
+  std::mt19937 random(seed);
+  auto below = [&](int64_t limit) {
+    return static_cast<int64_t>(random() % limit);
+  };
+  RandomModel model;
+  model.vocab = 11;
+  model.context = 17 + below(4);
+  model.accumulate = 1 + below(2);
+  // Rounding changes no token.
+  bool byToken = seed % 2 == 0;
+  int64_t chosen = byToken ? 1 : 1 + below(2), experts = 12 * chosen + below(3);
+  const char *const results[] = {
+      "x + weight * mlp(y)",
+      "x + 1.0 + weight * mlp(y + x)",
+      // What is nothing that is added.
+      "0.5 * x + weight * mlp(y)",
+  };
+  model.text = formatv(
+      R"(model Mix(vocab = {0}, context = {1}, width = 8, hidden = {2}, experts = {3}, k = {4}) {{
+  token = Embedding(vocab, width)
+  layer = {5}Layer(width, hidden, experts, k)
+  head  = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {{
+    return head(layer(token(tokens), tokens))
+  }
+}
+module Layer(width, hidden, experts, k) {{
+  look    = SelfAttention(width, 2)
+  route   = Linear(width, experts)
+  experts = repeat(experts) as number Expert(width, hidden, number)
+  forward(x: [B, T, width], tokens: int[B, T]) -> [B, T, width] {{
+    x = x + look(x)
+    gates, ids = top_k(route(x), k)
+    chosen = {6}
+    return experts(x, normalize(x), sigmoid(gates), chosen, only = chosen)
+  }
+}
+module Expert(width, hidden, number) {{
+  mlp = {7}(width, hidden)
+  forward(x: [B, T, width], y: [B, T, width], weights: [B, T, K],
+          ids: int[B, T, K]) -> [B, T, width] {{
+    weight = sum(where(ids == number, weights, 0.0))
+    return {8}
+  }
+}
+train {{ batch = 2, sequence = {1}, accumulate = {9}, steps = 1, loss = cross_entropy(ignore = none) }
+)",
+      model.vocab, model.context, 5 + below(9), experts, chosen,
+      below(2) ? "repeat(2) " : "",
+      byToken ? "rearrange(tokens, \"B T -> B T 1\")" : "ids",
+      below(2) ? "MLP" : "GatedMLP", results[below(3)], model.accumulate);
+  return model;
+}

@@ -27,6 +27,11 @@ struct RandomModel {
 /// constants, slices, dropout, and both kinds of loss.
 RandomModel randomModel(unsigned seed);
 
+/// Mixtures of experts of which so many rows choose a few that the rows of
+/// each are computed by themselves: chosen by scores or by tokens, in layers of
+/// a repeat or in one.
+RandomModel randomMixture(unsigned seed);
+
 } // namespace tfm
 
 #endif // TFM_TESTS_UNIT_CODEGEN_RANDOMMODEL_H

@@ -75,7 +75,10 @@ public:
       : random(1), precision(Precision::F32), shipped(&shipped) {}
 
   Trial(unsigned seed, Precision precision)
-      : random(seed), precision(precision), model(randomModel(seed)) {
+      : Trial(seed, precision, randomModel(seed)) {}
+
+  Trial(unsigned seed, Precision precision, RandomModel some)
+      : random(seed), precision(precision), model(std::move(some)) {
     if (precision == Precision::Bf16)
       model.text.insert(model.text.find("train {") + 7, " precision = bf16,");
     else if (precision == Precision::Bf16Weights)
@@ -122,6 +125,8 @@ public:
             param.getTensorType().getShape().vec();
     // Every other one as where there are more rows than those of a chunk.
     mlir::PassManager chunks(&context);
+    if (testedTarget().choosesLayers())
+      chunks.addPass(createChooseLayersPass({/*trained=*/true}));
     chunks.addPass(createDifferentiatePass());
     chunks.addPass(createSimplifyPass());
     chunks.addPass(createChunkLossPass({/*leastRows=*/1}));
@@ -129,6 +134,7 @@ public:
       ASSERT_TRUE(succeeded(chunks.run(*subject)));
     ASSERT_TRUE(succeeded(prepare(*subject, testedTarget())));
     ASSERT_TRUE(succeeded(mlir::verify(*subject)));
+    subject->walk([](RepeatOp repeat) { grouped += repeat.getUpdated() != 0; });
     compiled = std::make_unique<CompiledModel>(*subject);
     for (auto &entry : environment.parameters)
       compiled->setParameter(entry.getKey(), entry.getValue());
@@ -456,9 +462,10 @@ private:
 
 public:
   /// How many models had their gradients compared, how many generated with a
-  /// cache, how many parameters were of integers, and how many layers' keys.
+  /// cache, how many parameters were of integers, and how many layers' keys;
+  /// how many mixtures trained the rows of each layer by themselves.
   static inline unsigned compared = 0, cached = 0, quantised = 0,
-                         ofIntegers = 0;
+                         ofIntegers = 0, grouped = 0;
 };
 
 class RandomModels : public testing::TestWithParam<Precision> {};
@@ -500,6 +507,25 @@ std::string nameOf(const testing::TestParamInfo<Precision> &info) {
   }
   return "";
 }
+
+class RandomMixtures : public testing::TestWithParam<Precision> {};
+
+TEST_P(RandomMixtures, TrainAndGenerate) {
+  Trial::compared = Trial::grouped = 0;
+  unsigned count = 4;
+  for (unsigned seed = 0; seed < count; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Trial(seed, GetParam(), randomMixture(seed)).run();
+    if (HasFatalFailure())
+      return;
+  }
+  EXPECT_GE(Trial::compared, count / 2);
+  EXPECT_EQ(Trial::grouped, testsGpu() ? 0 : count);
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, RandomMixtures,
+                         testing::Values(Precision::F32, Precision::Bf16),
+                         nameOf);
 
 class ShippedModels : public testing::TestWithParam<ShippedSmall> {};
 

@@ -315,6 +315,31 @@ std::string scatterAdd(Draw &draw, const char *) {
       tensor(table));
 }
 
+// Some positions lie outside. Of a base that is that of all, no row is written
+// twice.
+std::string cacheUpdate(Draw &draw, const char *) {
+  Shape base = draw.shape(4), updates = base;
+  updates[2] = draw.size();
+  std::string places = tensor({base[0]}, "i32"), position, arguments;
+  if (draw.coin()) {
+    int64_t first = draw.below(3) - 1;
+    for (int64_t b = 0; b < base[0]; ++b)
+      position += (b ? ", " : "") + std::to_string(first + b * updates[2]);
+    position =
+        format("%p = tfm.constant dense<[{0}]> : {1}\n  ", position, places);
+    base[0] = 1;
+  } else {
+    arguments = format(", %p: {0} {{test.limit = {1}}", places, base[2] + 2);
+  }
+  return program(format("%b: {0}, %u: {1}", tensor(base), tensor(updates)) +
+                     arguments,
+                 position +
+                     format("%z = tfm.cache_update %b, %u, %p : {0}, {1}, {2}",
+                            tensor(base), tensor(updates), places) +
+                     sineOfZ(tensor(base)),
+                 tensor(base));
+}
+
 //===----------------------------------------------------------------------===//
 // Attention, rotary embedding, dropout, repeats
 //===----------------------------------------------------------------------===//
@@ -431,6 +456,7 @@ const std::map<std::string, Write> &writers() {
       {"add", binary},
       {"attention", attention},
       {"broadcast", broadcast},
+      {"cache_update", cacheUpdate},
       {"cast", cast},
       {"concat", concat},
       {"cos", anySign},

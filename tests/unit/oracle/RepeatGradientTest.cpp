@@ -83,6 +83,31 @@ TEST(RepeatGradient, StackedResultsAndSeveralCarriedValues) {
     })");
 }
 
+// Turns that choose the same slice add up their cotangents of it; slices that
+// none chooses have none. What turns save is their own.
+TEST(RepeatGradient, ChosenSlices) {
+  for (const char *reverse : {"", "reverse"})
+    expectGradients(R"(
+    func.func @f(%x: tensor<2x3xf32>, %own: tensor<4x3xf32>, %w: tensor<5x3x3xf32>, %b: tensor<2x3xf32>)
+        -> (tensor<2x3xf32>, tensor<4x2x3xf32>) {
+      %order = tfm.constant dense<[1, 4, 1, 2]> : tensor<4xi32>
+      %y:2 = tfm.repeat 4 )" +
+                    std::string(reverse) +
+                    R"( carried(%x : tensor<2x3xf32>)
+          stacked(%own, %w : tensor<4x3xf32>, tensor<5x3x3xf32>) shared(%b : tensor<2x3xf32>)
+          order(%order : tensor<4xi32>) chosen 1 -> (tensor<2x3xf32>, tensor<4x2x3xf32>) {
+      ^bb0(%turn: index, %h: tensor<2x3xf32>, %o: tensor<3xf32>, %wl: tensor<3x3xf32>, %s: tensor<2x3xf32>):
+        %p = tfm.matmul %h, %wl : tensor<2x3xf32>, tensor<3x3xf32>
+        %t = tfm.tanh %p : tensor<2x3xf32>
+        %ob = tfm.broadcast %o : tensor<3xf32> to tensor<2x3xf32>
+        %m = tfm.mul %t, %ob : tensor<2x3xf32>
+        %n = tfm.mul %m, %s : tensor<2x3xf32>
+        tfm.yield %n, %t : tensor<2x3xf32>, tensor<2x3xf32>
+      }
+      return %y#0, %y#1 : tensor<2x3xf32>, tensor<4x2x3xf32>
+    })");
+}
+
 TEST(RepeatGradient, OnlyAStackedResultIsUsed) {
   expectGradients(R"(
     func.func @f(%x: tensor<3xf32>, %w: tensor<4x3xf32>) -> tensor<4x3xf32> {

@@ -233,11 +233,15 @@ void unpack(Draw &draw) {
 
 const std::map<std::string, void (*)(Draw &)> &checks() {
   static const std::map<std::string, void (*)(Draw &)> all = {
-      {"and", logicalAnd},      {"cache_update", cacheUpdate},
-      {"compare", compare},     {"constant", constant},
-      {"get_param", getParam},  {"iota", iota},
-      {"not", logicalNot},      {"or", logicalOr},
-      {"positions", positions}, {"dequantise", dequantise},
+      {"and", logicalAnd},
+      {"compare", compare},
+      {"constant", constant},
+      {"get_param", getParam},
+      {"iota", iota},
+      {"not", logicalNot},
+      {"or", logicalOr},
+      {"positions", positions},
+      {"dequantise", dequantise},
       {"unpack", unpack},
   };
   return all;
@@ -260,6 +264,14 @@ std::vector<std::string> names() {
 }
 INSTANTIATE_TEST_SUITE_P(Ops, OpValue, testing::ValuesIn(names()),
                          [](const auto &info) { return info.param; });
+
+// It has a derivative, but not as a ring.
+TEST(OpValues, OfACacheUpdate) {
+  for (unsigned seed = 0; seed < 16; ++seed) {
+    Draw draw(seed);
+    cacheUpdate(draw);
+  }
+}
 
 TEST(OpValues, CoverEveryOpWithoutADerivative) {
   // Derivatives themselves are tested where they are made (RandomGradients);
