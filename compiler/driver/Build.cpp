@@ -24,6 +24,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
+#include "runtime/files/model_files.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/tokenizer/utf8.h"
 #include "llvm/ADT/SmallString.h"
@@ -113,7 +114,7 @@ std::string whyNotWritten(llvm::StringRef path, Emit emit,
       if (isSameFile(path.str(), sources.file(i).name().str()))
         return "the model is made of it";
     for (const std::string &named : sources.namedFiles())
-      if (isSameFile(path.str(), named))
+      if (isReadOf(path.str(), named))
         return "the model's recipe reads it";
     requireNoRunFile(path.str());
   } catch (const InputError &error) {

@@ -15,6 +15,7 @@
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checkpoint.h"
+#include "runtime/files/model_files.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/run_log.h"
 #include "runtime/files/weights.h"
@@ -85,7 +86,7 @@ std::unique_ptr<Dataset> openDataFor(const CommonOptions &options,
 void requireNoneOfModel(const std::string &path, const tfm_model &model) {
   const Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
   const auto require = [&](const std::string &name, const std::string &what) {
-    if (isSameFile(path, name))
+    if (isReadOf(path, name))
       throw InputError(path + " is " + what +
                        ", and would be overwritten: write to another file");
   };
@@ -366,8 +367,9 @@ void train(const tfm_model &descriptor, TrainCommand command,
     for (const std::string *written : {&options.log, &options.profile}) {
       if (written->empty())
         continue;
-      for (const std::string *read : {&command.data, &command.tokenizer})
-        if (isSameFile(*written, *read))
+      for (const std::string *read :
+           {&command.data, &command.tokenizer, &options.init})
+        if (isReadOf(*written, *read))
           throw InputError(*written + " is a file that this training reads: "
                                       "write to another one");
       requireNoneOfModel(*written, descriptor);

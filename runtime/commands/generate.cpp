@@ -17,6 +17,7 @@
 #include "runtime/files/checkpoint.h"
 #include "runtime/files/checksum.h"
 #include "runtime/files/hub.h"
+#include "runtime/files/model_files.h"
 #include "runtime/files/read_json.h"
 #include "runtime/files/text_settings.h"
 #include "runtime/files/weights.h"
@@ -648,13 +649,11 @@ static void requireNotRead(const std::string &out,
   requireNoneOfModel(out, descriptor);
   if (isSameFile(out, command.promptFile))
     throw InputError(out + " is the prompt: write to another file");
-  for (const std::string &folder : {command.tokenizer, command.weights})
-    for (const char *name :
-         {"", "/tokenizer.json", "/tokenizer.model", "/vocab.json",
-          "/merges.txt", "/config.json", "/model.safetensors.index.json"})
-      if (!folder.empty() && isSameFile(out, folder + name))
-        throw InputError(out + " is a file that this command reads: write to "
-                               "another one");
+  for (const std::string &read :
+       {command.tokenizer, command.weights, folderOfWeights(command.weights)})
+    if (isReadOf(out, read))
+      throw InputError(out + " is a file that this command reads: write to "
+                             "another one");
 }
 
 void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,

@@ -11,6 +11,7 @@
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/hf_config.h"
 #include "runtime/files/hub.h"
+#include "runtime/files/model_files.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/temporaries.h"
 #include "runtime/files/text_settings.h"
@@ -38,12 +39,6 @@ const char *const weightsName = "/model.safetensors";
 const char *const configName = "/config.json";
 /// In the metadata of weights: they were written here, so others may be.
 const char *const exportedKey = "tfm.exported";
-/// What belongs to a tokenizer, and how texts are generated.
-constexpr const char *companions[] = {
-    "tokenizer.json",    "tokenizer.model",       "vocab.json",
-    "merges.txt",        "tokenizer_config.json", "special_tokens_map.json",
-    "added_tokens.json", "chat_template.jinja",   "vocab.txt",
-    "spiece.model",      "generation_config.json"};
 
 /// Why that folder is no source. JSON has no names that are not UTF-8.
 std::string notThere(const std::string &init) {

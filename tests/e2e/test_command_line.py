@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -632,6 +633,64 @@ class Output(unittest.TestCase):
                 self.assertEqual(result.returncode, 1, arguments)
                 self.assertIn("would overwrite", result.stderr)
                 self.assertEqual(source.read_text(), text)
+
+    def test_what_weights_are_read_with_is_not_overwritten(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            shutil.copytree(FIXTURES / "gpt2_tiny", folder / "whole")
+            shards = folder / "shards"
+            shutil.copytree(FIXTURES / "gpt2_tiny", shards)
+            shard = (shards / "model.safetensors").rename(shards / "model-00001-of-00001.safetensors")
+            header = shard.read_bytes()[8:]
+            header = json.loads(header[:header.index(b"}}") + 2])
+            header.pop("__metadata__", None)
+            (shards / "model.safetensors.index.json").write_text(
+                json.dumps({"weight_map": dict.fromkeys(header, shard.name)}))
+            for place in (folder / "whole", shards):
+                for kept in ("tokenizer_config.json", "chat_template.jinja", "merges.txt"):
+                    (place / kept).write_text("")
+            # Of a model in several files the first is named.
+            parts = [folder / f"chat-0000{part}-of-00002.gguf" for part in (1, 2)]
+            for part in parts:
+                shutil.copy(FIXTURES / "gguf/chat.gguf", part)
+            gguf = folder / "gguf.tfm"
+            self.assertEqual(tfmc("import", parts[0], "-o", gguf).returncode, 0)
+            model = folder / "model.tfm"
+            model.write_text((FIXTURES / "gpt2_tiny/model.tfm").read_text().replace("../../../models/gpt2.tfm", str(GPT2)))
+            # A family of the user's.
+            families = folder / "families"
+            families.mkdir()
+            for ending in ("json", "tfm"):
+                shutil.copy(ROOT / f"compiler/families/gpt2.{ending}", families)
+            of_family = folder / "family.tfm"
+            self.assertEqual(tfmc("import", folder / "whole", "--families", families, "-o", of_family).returncode, 0)
+            (folder / "data").mkdir()
+            (folder / "data/a.txt").write_text("one fish two fish\n" * 10)
+            patterns = folder / "patterns.tfm"
+            patterns.write_text(f'import "{GPT2}"\nmodel = GPT2()\ntokenizer chars(from = data)\n'
+                                'data text("data/*.txt", validation = 0.0)\n')
+            own = ("config.json", "generation_config.json", "tokenizer_config.json", "chat_template.jinja", "merges.txt")
+            cases = [(command, place / output) for place, weights in
+                     ((folder / "whole", "model.safetensors"), (shards, shard.name), (shards, "model.safetensors.index.json"))
+                     for command in (["import", place], ["report", model, "--against", place])
+                     for output in (weights, *own)]
+            cases += [(["report", model, "--against", shards / "model.safetensors.index.json"], shard)]
+            cases += [(command, output) for output in parts
+                      for command in (["import", parts[0]], ["build", gguf], ["report", gguf], ["report", of_family, "--against", parts[0]])]
+            cases += [(["import", folder / "whole", "--families", families], families / f"gpt2.{ending}") for ending in ("json", "tfm")]
+            cases += [(["report", of_family], families / "gpt2.json"), (["build", of_family], families / "gpt2.json")]
+            cases += [([command, patterns], folder / "data/a.txt") for command in ("build", "report")]
+            for command, output in cases:
+                with self.subTest(command=command, output=output.name):
+                    before = output.read_bytes()
+                    result = tfmc(*command, "-o", output)
+                    self.assertEqual(result.returncode, 1, result)
+                    self.assertIn("reads it" if command[0] == "build" else "would overwrite", result.stderr)
+                    self.assertEqual(output.read_bytes(), before)
+            # What is not read is written: a report beside the weights, and again.
+            for _ in range(2):
+                result = tfmc("report", model, "--against", shards, "-o", shards / "report.json", "--format", "json")
+                self.assertEqual(result.returncode, 0, result)
 
     def test_the_log_of_a_run_is_not_overwritten(self):
         with tempfile.TemporaryDirectory() as folder:

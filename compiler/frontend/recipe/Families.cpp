@@ -49,7 +49,8 @@ static std::string besideTable(StringRef table, StringRef file) {
   return path.str().str();
 }
 
-Expected<nlohmann::json> tfm::readFamilyTable(StringRef name) {
+Expected<nlohmann::json> tfm::readFamilyTable(StringRef name,
+                                              std::vector<std::string> *files) {
   std::string first = llvm::sys::path::stem(name).str();
   auto pathOf = [&](const std::string &table) {
     if (table == first)
@@ -62,14 +63,24 @@ Expected<nlohmann::json> tfm::readFamilyTable(StringRef name) {
     return path.empty() ? table + ".json" : path;
   };
   auto load = [&](const std::string &table) {
-    if (std::string path = pathOf(table); !path.empty())
+    if (std::string path = pathOf(table); !path.empty()) {
+      if (files)
+        files->push_back(path);
       return readRegularFile(path, "the table of a family");
+    }
     StringRef text = familyFile(table + ".json");
     if (text.data() == nullptr)
       throw InputError("there is no family `" + table + "`");
     return text.str();
   };
-  return reading([&] { return readFamily(first, load, nameOf); });
+  Expected<nlohmann::json> all =
+      reading([&] { return readFamily(first, load, nameOf); });
+  if (all && files && (*all)["model"].is_string())
+    if (std::string path =
+            besideTable(name, (*all)["model"].get<std::string>());
+        !path.empty())
+      files->push_back(path);
+  return all;
 }
 
 Expected<std::string> tfm::readFamilyModel(StringRef name, StringRef model) {
@@ -133,7 +144,10 @@ llvm::json::Value RecipeBuilder::familyJson() {
     if (!llvm::sys::path::is_absolute(path))
       path = beside.str().str();
   }
-  Expected<nlohmann::json> table = readFamilyTable(path);
+  std::vector<std::string> files;
+  Expected<nlohmann::json> table = readFamilyTable(path, &files);
+  for (const std::string &file : files)
+    e.sources.addNamed(file);
   if (!table) {
     Diagnostic &d =
         e.diags.error(812, given->range, llvm::toString(table.takeError()));

@@ -29,7 +29,10 @@ std::vector<std::string> embeddedFamilies();
 /// A table with all that it includes. `name` is that of a family of the
 /// compiler, or the path of a file, `mine.json`, which may include those beside
 /// it and those of the compiler. Fails with the file that is at fault.
-llvm::Expected<nlohmann::json> readFamilyTable(llvm::StringRef name);
+/// `files` are those that a family of the user's is made of, its model too.
+llvm::Expected<nlohmann::json>
+readFamilyTable(llvm::StringRef name,
+                std::vector<std::string> *files = nullptr);
 
 /// The model file of a family: what the table of that name says is its `model`,
 /// beside it. Fails with the file that cannot be read.

@@ -8,6 +8,7 @@
 #include "compiler/frontend/recipe/Recipe.h"
 
 #include "runtime/data/texts.h"
+#include "runtime/error.h"
 #include "runtime/tokenizer/utf8.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -28,6 +29,19 @@ static std::string absoluteFolder(StringRef folder) {
     return path.str().str();
   llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
   return path.str().str();
+}
+
+/// The files that a name of a recipe stands for: what a pattern matches, where
+/// it matches any.
+static std::vector<std::string> filesLike(const std::string &path) {
+  DataSpec data;
+  data.files = {path};
+  // The runtime throws.
+  try {
+    return withMatches(data).files;
+  } catch (const InputError &) {
+    return {path};
+  }
 }
 
 std::vector<std::string>
@@ -79,7 +93,8 @@ void RecipeBuilder::addFileNames(const Found &found, StringRef name,
     llvm::SmallString<128> path(item.text());
     llvm::sys::path::make_absolute(
         absoluteFolder(e.compilation.mainUnit->folder), path);
-    e.sources.addNamed(path);
+    for (const std::string &file : filesLike(path.str().str()))
+      e.sources.addNamed(file);
     bool isList = found.expr->kind == ExprKind::List ||
                   found.expr->kind == ExprKind::Tuple;
     if (ranges)

@@ -94,6 +94,7 @@ public:
       if (folder.empty())
         folder = ".";
     }
+    requireNotRead({options.folder, folder});
     configPath = isFile ? options.folder : folder + "/config.json";
     if (!fileExists(configPath))
       stop("there is no config.json in " + options.folder +
@@ -109,6 +110,12 @@ public:
   }
 
 private:
+  /// Stops where the file to write is one that is read.
+  void requireNotRead(const std::vector<std::string> &files) const {
+    if (isInput(options.output, files))
+      throw Stopped();
+  }
+
   /// What a gguf file says, as a config.json of the family that has its
   /// architecture.
   json readGguf() const {
@@ -165,7 +172,9 @@ private:
            ", which is none of the families here: " + llvm::join(known, ", ") +
            ". One of your own is a table and a model file: see "
            "docs/families.md, and --families");
-    table = orStop(readFamilyTable(family));
+    std::vector<std::string> files;
+    table = orStop(readFamilyTable(family, &files));
+    requireNotRead(files);
     if (table["model_type"] != modelType)
       stop(family + ": its model_type is " + table["model_type"].dump() +
            ", not \"" + modelType + "\", as its name says");

@@ -27,16 +27,6 @@ void tfm::addImportCommand(CLI::App &app, int &status) {
       ->check(usage::path());
   addImportOptions(*command, *options);
   command->callback([options, &status] {
-    std::vector<std::string> inputs;
-    for (const char *name :
-         {"config.json", "generation_config.json", "model.safetensors",
-          "model.safetensors.index.json", "tokenizer.json", "tokenizer.model",
-          "vocab.json", "merges.txt"})
-      inputs.push_back(options->folder + "/" + name);
-    if (isInput(options->output, inputs)) {
-      status = 1;
-      return;
-    }
     std::optional<std::string> text = importModel(*options);
     status = text && writeOutput(options->output, *text) ? 0 : 1;
   });

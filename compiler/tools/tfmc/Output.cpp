@@ -10,6 +10,7 @@
 #include "compiler/driver/WriteFile.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
+#include "runtime/files/model_files.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -40,10 +41,11 @@ bool tfm::isInput(llvm::StringRef output, llvm::ArrayRef<std::string> inputs) {
       continue;
     // The runtime throws.
     try {
-      if (!isSameFile(output.str(), input))
+      if (!isReadOf(output.str(), input))
         continue;
-      messages() << "tfmc: error: -o " << output << " would overwrite " << input
-                 << ", which this command reads: give another file\n";
+      messages() << "tfmc: error: -o " << output << " would overwrite "
+                 << (isSameFile(output.str(), input) ? "" : "a file of ")
+                 << input << ", which this command reads: give another file\n";
     } catch (const InputError &error) {
       messages() << "tfmc: error: " << error.what() << "\n";
     }

@@ -20,7 +20,8 @@ namespace tfm {
 llvm::raw_ostream &messages();
 
 /// Whether writing `output` would destroy one of the files that a command
-/// reads, or may, as the system cannot tell; says so.
+/// reads, or may, as the system cannot tell; says so. Those of a folder, and
+/// the parts of a file, are all that `isReadOf` knows.
 bool isInput(llvm::StringRef output, llvm::ArrayRef<std::string> inputs);
 
 /// Writes `text` to standard output where `path` is empty, else as `writeWhole`

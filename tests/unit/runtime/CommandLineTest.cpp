@@ -597,11 +597,17 @@ TEST_F(CommandLine, WritesLogits) {
   std::filesystem::create_directory(folder / "own");
   std::filesystem::copy_file(folder / "run/tokenizer.json",
                              folder / "own/tokenizer.json");
-  for (const char *out : {"./w.safetensors", "own/tokenizer.json"})
+  for (const char *file : {"own/chat_template.jinja", "generation_config.json"})
+    std::ofstream(folder / file) << "{}";
+  for (const char *out : {"./w.safetensors", "own/tokenizer.json",
+                          "own/chat_template.jinja", "generation_config.json"})
     expectError(
         "logits --weights w.safetensors --tokenizer own --prompt 1 -o " +
             std::string(out),
         {std::string(out) + " is a file that this command reads"});
+  expectError("train --overwrite --out other --init w.safetensors --profile "
+              "w.safetensors",
+              {"w.safetensors is a file that this training reads"});
   EXPECT_EQ(contentOf(folder / "w.safetensors"), weights);
 }
 
