@@ -173,10 +173,11 @@ def tell(kind, text=""):
     print(json.dumps([kind, text]), flush=True)
 
 
-def give_up(label, seconds):
-    """Ends this process: whatever would clean up waits for the kernel."""
-    tell("hanging", f"HANGS  {label}: for {seconds:g} seconds")
-    os._exit(HANGS)
+def give_up(label, seconds, ended):
+    """Ends this process, unless the launch has just ended: whatever would clean up waits for the kernel."""
+    if ended.acquire(blocking=False):
+        tell("hanging", f"HANGS  {label}: for {seconds:g} seconds")
+        os._exit(HANGS)
 
 
 def repeat(folder, ptx, names, patience):
@@ -189,14 +190,18 @@ def repeat(folder, ptx, names, patience):
         label = f"{name} {head['name']} of {ptx}, grid {head['grid']}, block {head['block']}"
         data = path.with_suffix(".bin").read_bytes()
         half = sum(head["buffers"])
+        # Who has it tells what the launch came to: who comes late waits for the end of this process.
+        ended = threading.Lock()
         try:
             # Its translation may take longer than any launch.
             head["module"] = module = module or driver.load((folder / ptx).read_bytes())
-            watch = threading.Timer(patience, give_up, (label, patience))
+            watch = threading.Timer(patience, give_up, (label, patience, ended))
             watch.start()
             after = launch(driver, head, data[:half])
+            ended.acquire()
             watch.cancel()
         except RuntimeError as error:
+            ended.acquire()
             tell("failed", f"FAILED {label}: {error}")
             os._exit(1)
         if after == data[half:]:
