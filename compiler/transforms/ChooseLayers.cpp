@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/transforms/ChooseLayers.h"
+
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmBuilder.h"
 #include "compiler/transforms/Passes.h"
@@ -50,7 +52,8 @@ static Value throughShapes(Value value) {
 }
 
 /// What the frontend writes for `only`: the layer yields
-/// `where(max(float(ids == number)) > 0, its result, what it got)`.
+/// `where(max(float(ids == number)) > 0, its result, what it got)`, where of
+/// one id there is no maximum.
 static std::optional<Choice> choiceOf(RepeatOp repeat) {
   if (repeat.getOrder() || repeat.getReverse() ||
       repeat.getCarried().size() != 1 || repeat.getNumResults() != 1 ||
@@ -63,8 +66,10 @@ static std::optional<Choice> choiceOf(RepeatOp repeat) {
   if (!isAny || isAny.getKind() != CompareKind::gt ||
       !matchPattern(isAny.getB(), m_AnyZeroFloat()))
     return std::nullopt;
-  auto most = isAny.getA().getDefiningOp<ReduceMaxOp>();
-  auto cast = most ? most.getX().getDefiningOp<CastOp>() : CastOp();
+  Value found = isAny.getA();
+  if (auto most = found.getDefiningOp<ReduceMaxOp>())
+    found = most.getX();
+  auto cast = found.getDefiningOp<CastOp>();
   auto isIt = cast ? cast.getX().getDefiningOp<CompareOp>() : CompareOp();
   if (!isIt || isIt.getKind() != CompareKind::eq)
     return std::nullopt;
@@ -82,6 +87,15 @@ static std::optional<Choice> choiceOf(RepeatOp repeat) {
   if (!ids || !numbers || tensorType(numbers).getRank() != 1)
     return std::nullopt;
   return Choice{ids, numbers, select.getA()};
+}
+
+bool tfm::choosesLayers(ModuleOp module) {
+  return module
+      .walk([](RepeatOp repeat) {
+        return choiceOf(repeat) ? WalkResult::interrupt()
+                                : WalkResult::advance();
+      })
+      .wasInterrupted();
 }
 
 /// The layers whose number is among the ids, each once and in their order, and

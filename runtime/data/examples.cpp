@@ -56,7 +56,7 @@ public:
     };
     begin = named(spec.begin, "begin");
     pad = named(spec.pad, "pad");
-    named(spec.end, "end");
+    end = named(spec.end, "end");
     if (sourceLength > 0)
       encodeSources();
     encodeAll();
@@ -132,7 +132,7 @@ public:
     } else {
       encode(example, text.substr(0, example.prompt), question.prompt);
     }
-    tokenizer.encode(text.substr(example.prompt), question.answer);
+    encodeText(example, text.substr(example.prompt), question.answer);
     // Nothing to go on from, or nothing to say.
     if (question.prompt.empty() || question.answer.empty())
       return std::nullopt;
@@ -159,9 +159,22 @@ private:
   void encode(const Example &example, std::string_view text,
               std::vector<int32_t> &to) const {
     size_t at = to.size();
-    encodeData(tokenizer, text, to, [&] { return example.place(spec); });
+    encodeText(example, text, to);
     if (begin && (to.size() == at || to[at] != *begin))
       to.insert(to.begin() + static_cast<ptrdiff_t>(at), *begin);
+  }
+
+  /// Appends the tokens of a part of an example's text. What ends the example
+  /// is a token of its own, where words are parted by white space, too.
+  void encodeText(const Example &example, std::string_view text,
+                  std::vector<int32_t> &to) const {
+    bool hasEnd = end && text.data() + text.size() ==
+                             example.text.data() + example.text.size();
+    if (hasEnd)
+      text.remove_suffix(spec.end.size());
+    encodeData(tokenizer, text, to, [&] { return example.place(spec); });
+    if (hasEnd)
+      to.push_back(*end);
   }
 
   /// What an encoder reads of an example.
@@ -186,8 +199,11 @@ private:
             spec.answerAfter.empty()
                 ? ""
                 : " (data.answer_after is \"" + spec.answerAfter + "\")"));
-      encodeData(tokenizer, example.text.substr(0, example.prompt) + spec.end,
-                 sources, [&] { return example.place(spec); });
+      encodeText(example,
+                 std::string_view(example.text).substr(0, example.prompt),
+                 sources);
+      if (end)
+        sources.push_back(*end);
       size_t length = sources.size() - sourceBegins.back();
       if (length == 0)
         throw InputError(example.place(spec) +
@@ -305,7 +321,7 @@ private:
   /// Tokens that an encoder reads; 0 without one.
   int64_t sourceLength;
   std::optional<int32_t> ignore;
-  std::optional<int32_t> begin, pad;
+  std::optional<int32_t> begin, pad, end;
   std::vector<Example> examples;
   int64_t trainCount = 0;
   /// All examples one after the other; example i is [begins[i], begins[i + 1]).

@@ -367,6 +367,18 @@ class Json(unittest.TestCase):
                         self.assertLess(0.7 * flops[name], products["f32"])
                         self.assertLess(products["f32"], flops[name])
 
+    def test_products_of_experts_are_those_of_rows_that_chose_them(self):
+        imported = tfmc("import", FIXTURES / "families" / "mixtral")
+        self.assertEqual(imported.returncode, 0, imported.stderr)
+        options = ("-D", "experts=16", "-D", "context=512")
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder, "mixture.tfm")
+            model.write_text(imported.stdout)
+            flops = report(model, *options)["flops"]
+            self.assertEqual(report(model, *options, "--memory")["flops"], flops)
+        # Two of sixteen, and their rows rounded up to groups.
+        self.assertLess(flops["products"]["forward_per_token"]["f32"], 0.5 * flops["forward_per_token"])
+
     def test_products_of_another_precision_are_as_many(self):
         for model in ("shakespeare", "lab_train", "addition"):
             with self.subTest(model=model):

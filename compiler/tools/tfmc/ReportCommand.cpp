@@ -15,6 +15,7 @@
 #include "compiler/report/Against.h"
 #include "compiler/report/Sweep.h"
 #include "compiler/report/Writers.h"
+#include "compiler/transforms/ChooseLayers.h"
 #include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/SequenceAxis.h"
 #include "runtime/commands/usage.h"
@@ -205,10 +206,11 @@ static bool generates(mlir::func::FuncOp forward) {
   return false;
 }
 
-/// Whether a build of the model computes with what its file says, f32.
-static bool computesInSingle(mlir::ModuleOp module) {
+/// Whether the products of a build are those that its file says: of f32, and in
+/// every layer of all rows.
+static bool multipliesAsWritten(mlir::ModuleOp module) {
   mlir::FailureOr<mlir::FloatType> precision = precisionOf(module);
-  return failed(precision) || precision->isF32();
+  return (failed(precision) || precision->isF32()) && !choosesLayers(module);
 }
 
 static void takeCount(ReportArguments &arguments, const char *option,
@@ -304,10 +306,10 @@ static int report(ReportArguments arguments) {
     messages() << "tfmc: error: " << why << '\n';
     return 1;
   }
-  // What products of f32 multiply stands in the module that the frontend made.
-  bool asksTypes = flops && !arguments.view.memory && arguments.sweep.empty() &&
-                   !computesInSingle(*model.module);
-  if (asksTypes && !target) {
+  bool asksProducts = flops && !arguments.view.memory &&
+                      arguments.sweep.empty() &&
+                      !multipliesAsWritten(*model.module);
+  if (asksProducts && !target) {
     target = findTarget(arguments.target, arguments.cpu);
     if (!target)
       return 2;
@@ -325,7 +327,7 @@ static int report(ReportArguments arguments) {
       messages() << "tfmc: error: " << why << '\n';
       return 1;
     }
-  } else if (asksTypes)
+  } else if (asksProducts)
     prepareForPlan(*model.module, *target, &result.flops);
 
   std::string text;

@@ -56,8 +56,9 @@ func.func @many(%x: tensor<1x3x8xf32>, %w: tensor<5x8xf32>, %ids: tensor<1x3x2xi
   return %y : tensor<1x3x8xf32>
 }
 
-// Of 64 tokens each layer has about 16: of 8 at a time it computes those that chose it, and writes them over what is
-// carried. One that is not there has the number of all, 64, and is written nowhere.
+// Of 64 tokens, of which each chooses one layer (of one id there is no maximum), a layer has about six: it computes
+// those that chose it, 8 at a time, and writes them over what is carried. One that is not there has the number of
+// all, 64, and is written nowhere.
 // CHECK-LABEL: @together
 // CHECK: %[[ROWS:.*]] = tfm.reshape %{{.*}} : tensor<17x8x1xi32> to tensor<17x8xi32>
 // CHECK: %[[X:.*]] = tfm.reshape %arg0 : tensor<1x64x8xf32> to tensor<64x8xf32>
@@ -79,9 +80,8 @@ func.func @together(%x: tensor<1x64x8xf32>, %w: tensor<11x8xf32>, %ids: tensor<1
     %n = tfm.broadcast %number : tensor<i32> to tensor<1x64x1xi32>
     %is_it = tfm.compare eq %i, %n : tensor<1x64x1xi32>
     %f = tfm.cast %is_it : tensor<1x64x1xi1> to tensor<1x64x1xf32>
-    %m = tfm.reduce_max %f axis 2 : tensor<1x64x1xf32>
     %zero = tfm.constant dense<0.0> : tensor<1x64x1xf32>
-    %any = tfm.compare gt %m, %zero : tensor<1x64x1xf32>
+    %any = tfm.compare gt %f, %zero : tensor<1x64x1xf32>
     %c = tfm.broadcast %any : tensor<1x64x1xi1> to tensor<1x64x8xi1>
     %r = tfm.select %c, %z, %h : tensor<1x64x8xi1>, tensor<1x64x8xf32>
     tfm.yield %r : tensor<1x64x8xf32>

@@ -421,6 +421,26 @@ TEST(Begin, StandsOnceBeforeEveryExample) {
   EXPECT_EQ(data->question(Part::Train, 2)->prompt, std::vector<int32_t>{1});
 }
 
+TEST(End, IsATokenOfItsOwn) {
+  TemporaryFolder folder;
+  TokenizerPtr tokenizer = makeWordsTokenizer(
+      {R"({"a": 0, "b": 1, "</s>": 2, "<pad>": 3})", "vocab.json"});
+  DataSpec spec = text(folder.write("a.txt", "a b \ta\nb \tb\n"), 0);
+  spec.kind = "pairs";
+  spec.end = "</s>";
+  spec.pad = "<pad>";
+  spec.answersOnly = true;
+  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 4, -100);
+  std::vector<int32_t> tokens(4), targets(4);
+  data->read(Part::Train, 0, tokens, targets);
+  EXPECT_EQ(tokens, (std::vector<int32_t>{0, 1, 0, 2}));
+  EXPECT_EQ(targets, (std::vector<int32_t>{-100, 0, 2, -100}));
+  data->read(Part::Train, 1, tokens, targets);
+  EXPECT_EQ(tokens, (std::vector<int32_t>{1, 1, 2, 3}));
+  EXPECT_EQ(data->question(Part::Train, 1)->answer,
+            (std::vector<int32_t>{1, 2}));
+}
+
 TEST(AnswersOnly, CountFromTheFirstTokenOfTheAnswer) {
   TemporaryFolder folder;
   TokenizerPtr tokenizer = digits();
