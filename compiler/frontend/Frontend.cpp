@@ -15,6 +15,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 
 using namespace tfm;
 using llvm::StringRef;
@@ -51,6 +52,13 @@ static std::optional<uint32_t> load(SourceManager &sources, StringRef path,
       (path.ends_with(".gguf") && llvm::sys::fs::exists(path)))
     d.help("of a folder of the hub, or a .gguf file, `tfmc import " + path +
            " -o model.tfm` writes the model's file");
+  else if (path.ends_with(".safetensors") && llvm::sys::fs::exists(path)) {
+    StringRef folder = llvm::sys::path::parent_path(path);
+    folder = folder.empty() ? "." : folder;
+    d.help("of weights the folder is named: `tfmc run " + folder +
+           "`, and `tfmc import " + folder +
+           " -o model.tfm` writes the model's file");
+  }
   return std::nullopt;
 }
 

@@ -401,9 +401,9 @@ private:
       if (!found || (value && found->is_null()))
         continue;
       if (value && !value->is_null() && !isSame(*found, *value))
-        problem = fmt::format("{} is {}, and {} is {}: which of them is meant "
-                              "is unknown",
-                              name, shown(*value), other, shown(*found));
+        problem = fmt::format("its other name {} is {}: which of the two "
+                              "is meant is unknown",
+                              other, shown(*found));
       if (!value || value->is_null()) {
         value = found;
         name = other;
@@ -494,7 +494,7 @@ private:
     }
     if (!isStored && !rule.contains("default")) {
       entry.kind = FamilyKey::Kind::Refused;
-      entry.reason = "it is missing";
+      entry.reason = "this family needs it";
       return;
     }
     std::optional<std::string> text, takes;

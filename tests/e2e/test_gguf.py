@@ -78,6 +78,19 @@ class Gguf(InFolder):
         swapped = self.file("swapped", data[:4] + data[7:3:-1] + data[8:])
         self.assertIn("a big-endian machine", tfmc("import", swapped).stderr)
 
+    def test_a_file_is_named(self):
+        # Of other weights it is not a config.json that is blamed, which there is none of.
+        other = tfmc("import", self.changed("other", "llama.feed_forward_length", "I", 99)).stderr
+        self.assertIn("are not those of the model that its metadata describes", other)
+        self.assertNotIn("config.json", other)
+        alone = pathlib.Path(self.path("alone"))
+        alone.mkdir()
+        for part in (2, 1):
+            (alone / f"m-0000{part}-of-00002.gguf").write_bytes(b"")
+        self.assertIn(f"of a model in a .gguf file that is named: {alone}/m-00001-of-00002.gguf", tfmc("import", alone).stderr)
+        weights = shutil.copy(FIXTURES / "gpt2_tiny/model.safetensors", alone)
+        self.assertIn(f"of weights the folder is named: `tfmc run {alone}`", tfmc("run", weights, "generate").stderr)
+
     def test_an_exported_folder_has_the_tokenizer(self):
         model, program, out = self.path("whole.tfm"), self.path("whole"), self.path("folder")
         self.assertEqual(tfmc("import", FILES / "chat.gguf", "-o", model).returncode, 0)

@@ -508,9 +508,9 @@ static SymbolicValue topK(BuiltinCall &call) {
                                 Twine(longest) + " elements, not of " +
                                 SymbolicValue::integer(size).show());
   if (*k > size.value())
-    return call.refuse("k", "`top_k` cannot choose " + Twine(*k) + " of " +
-                                SymbolicValue::integer(size).show() +
-                                " elements");
+    return call.refuse(
+        "k", "`top_k` cannot choose " + call.arg("k")->value.show() + " of " +
+                 SymbolicValue::integer(size).show() + " elements");
   if (*k < 1 || *k > most)
     return call.refuse("k", "`top_k` chooses from 1 to " + Twine(most) +
                                 " elements, not " + Twine(*k));

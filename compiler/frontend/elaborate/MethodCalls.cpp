@@ -27,6 +27,14 @@ static bool takesOnly(const Node &node) {
   });
 }
 
+/// Whether it must be given.
+static bool needsOnly(const Node &node) {
+  const Method *forward = findMethod(node, "forward");
+  return forward && llvm::any_of(forward->parameters, [](const Parameter &p) {
+           return p.name == "only" && !p.value;
+         });
+}
+
 SymbolicValue MethodCalls::callNode(Node &node, std::vector<CallArg> &args,
                                     Range range, Scope &scope) {
   if (!budget.spend(1, range))
@@ -59,8 +67,8 @@ SymbolicValue MethodCalls::callNode(Node &node, std::vector<CallArg> &args,
                  "the list `" + node.name +
                      "` has no argument `only`: a repeat has, and `" +
                      node.name + "[" + Twine(alone - node.elements.begin()) +
-                     "]` is none")
-          .help("call its elements one by one: `" + node.name + "[0](x)`");
+                     "]` is not one")
+          .help("make it one, `repeat(1) " + (*alone)->decl->name + "(...)`");
       return SymbolicValue();
     }
     // One after another; further arguments are the same for all.
@@ -111,6 +119,17 @@ SymbolicValue MethodCalls::callRepeat(Node &node, std::vector<CallArg> &args,
     only = choiceOfLayers(*given, *carried);
     if (!only)
       return SymbolicValue();
+    for (const Node *body : node.bodies)
+      if (body->kind == Node::Kind::Module && needsOnly(*body)) {
+        reporter
+            .error(401, given->nameRange,
+                   "`only` of a repeat says which layers run and reaches none "
+                   "of them, but `" +
+                       body->decl->name + ".forward` needs a value for `only`")
+            .help("give the argument of `" + body->decl->name +
+                  ".forward` another name");
+        return SymbolicValue();
+      }
     args.erase(given);
   }
   int64_t iterations =

@@ -158,8 +158,7 @@ SymbolicValue BuiltinCall::rearrange() {
   for (const CallArg &size : rest)
     if (!leftNames.contains(size.name) && !isOnTheRight(size.name)) {
       reporter.error(209, size.nameRange,
-                     "`" + size.name +
-                         "` does not occur on the left side of the pattern");
+                     "`" + size.name + "` does not occur in the pattern");
       return SymbolicValue();
     }
   // Each axis of the tensor: one name may follow from the others.

@@ -285,6 +285,16 @@ Expr *Parser::parseSequence(StringRef close, ExprKind kind) {
   return list;
 }
 
+Range Parser::restOfCall() const {
+  size_t ahead = 0;
+  for (unsigned open = 0; tok(ahead).kind != TokenKind::End; ++ahead)
+    if (tok(ahead).is("("))
+      ++open;
+    else if (tok(ahead).is(")") && open-- == 0)
+      break;
+  return tok().range.to(tok(ahead).range);
+}
+
 Expr *Parser::parseRepeat() {
   DepthGuard guard(*this);
   if (guard.tooDeep())
@@ -295,9 +305,16 @@ Expr *Parser::parseRepeat() {
   Expr *count = parseExpr();
   --brackets;
   bool isCall = tok().is(",");
-  if (!tok().is(")"))
-    unexpected("`)` after the count of `repeat`")
-        .help("write `repeat(n) Block(...)`");
+  if (!tok().is(")")) {
+    Diagnostic &d = unexpected("`)` after the count of `repeat`");
+    if (isCall && tok(1).kind == TokenKind::String)
+      d.help("a tensor is repeated by `rearrange" +
+             std::string(sources.text(begin.to(restOfCall()))
+                             .drop_front(StringRef("repeat").size())) +
+             "`");
+    else
+      d.help("write `repeat(n) Block(...)`");
+  }
   if (!consume(")") && isCall)
     return make(ExprKind::Invalid, begin);
   Expr *repeat = make(ExprKind::Repeat, begin);

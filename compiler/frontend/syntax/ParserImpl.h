@@ -52,6 +52,8 @@ private:
   ast::Expr *parsePrimary();
   ast::Expr *parseIf();
   ast::Expr *parseRepeat();
+  /// From the current token to the `)` of the call that it is in.
+  Range restOfCall() const;
   ast::Expr *parseSequence(llvm::StringRef close, ast::ExprKind kind);
   void parseArguments(std::vector<ast::Argument> &args);
   void parseSubscripts(std::vector<ast::Subscript> &subscripts);

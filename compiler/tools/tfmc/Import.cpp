@@ -98,7 +98,7 @@ public:
     configPath = isFile ? options.folder : folder + "/config.json";
     if (!fileExists(configPath))
       stop("there is no config.json in " + options.folder +
-           ", so nothing says which model it is");
+           ", so nothing says which model it is" + ggufInFolder());
     json config =
         isFile ? readGguf() : readObject(configPath, "the configuration");
     findFamily(config);
@@ -114,6 +114,20 @@ private:
   void requireNotRead(const std::vector<std::string> &files) const {
     if (isInput(options.output, files))
       throw Stopped();
+  }
+
+  /// For a folder without a configuration: which file of it may be meant.
+  std::string ggufInFolder() const {
+    std::set<std::string> files;
+    std::error_code error;
+    for (llvm::sys::fs::directory_iterator at(folder, error), end;
+         !error && at != end; at.increment(error))
+      if (isGguf(at->path()))
+        files.insert(at->path());
+    if (files.empty())
+      return "";
+    // Of a model in several files the first is meant.
+    return "; of a model in a .gguf file that is named: " + *files.begin();
   }
 
   /// What a gguf file says, as a config.json of the family that has its
@@ -435,7 +449,8 @@ private:
     writeComparison(comparison, options.folder, /*all=*/false, os);
     messages() << words;
     stop("the weights in " + options.folder +
-         " are not those of the model that its config.json describes" +
+         " are not those of the model that its " +
+         (isFile ? "metadata describes" : "config.json describes") +
          reasons(comparison));
   }
 
@@ -488,9 +503,9 @@ private:
         if (begin(copy) != begin(tensor.storedNames.front()))
           stop(options.folder + ": " + copy + " and " +
                tensor.storedNames.front() +
-               " differ, but are one tensor in the model that the config.json "
-               "describes; that says " +
-               said(comparison.rightSizes));
+               " differ, but are one tensor in the model that the " +
+               (isFile ? "metadata" : "config.json") +
+               " describes; that says " + said(comparison.rightSizes));
   }
 
   const ImportOptions &options;

@@ -113,7 +113,7 @@ TEST(Family, PlacesAndAliases) {
   EXPECT_EQ(read(table, R"({"in": {"base": 3}, "out": {}})"), "base = 3.0");
   EXPECT_EQ(read(table, R"({"in": {"base": 3}, "base": 3})"), "base = 3.0");
   EXPECT_EQ(read(table, R"({"in": {"base": 3}, "base": 2})"),
-            "!in.base: in.base is 3, and base is 2: which of them is meant is "
+            "!in.base: its other name base is 2: which of the two is meant is "
             "unknown");
   EXPECT_EQ(read(table, R"({"in": 3})"), "base = 1.0; !in: it takes an object");
   EXPECT_EQ(read(table, R"({"in": {"other": 3}})"),
