@@ -421,15 +421,22 @@ TEST(Begin, StandsOnceBeforeEveryExample) {
   EXPECT_EQ(data->question(Part::Train, 2)->prompt, std::vector<int32_t>{1});
 }
 
+/// Pairs of which the answers alone count.
+DataSpec answers(const std::string &path, const char *end, const char *pad) {
+  DataSpec spec = text(path, 0);
+  spec.kind = "pairs";
+  spec.end = end;
+  spec.pad = pad;
+  spec.answersOnly = true;
+  return spec;
+}
+
 TEST(End, IsATokenOfItsOwn) {
   TemporaryFolder folder;
   TokenizerPtr tokenizer = makeWordsTokenizer(
       {R"({"a": 0, "b": 1, "</s>": 2, "<pad>": 3})", "vocab.json"});
-  DataSpec spec = text(folder.write("a.txt", "a b \ta\nb \tb\n"), 0);
-  spec.kind = "pairs";
-  spec.end = "</s>";
-  spec.pad = "<pad>";
-  spec.answersOnly = true;
+  DataSpec spec =
+      answers(folder.write("a.txt", "a b \ta\nb \tb\n"), "</s>", "<pad>");
   std::unique_ptr<Dataset> data = open(spec, *tokenizer, 4, -100);
   std::vector<int32_t> tokens(4), targets(4);
   data->read(Part::Train, 0, tokens, targets);
@@ -444,11 +451,8 @@ TEST(End, IsATokenOfItsOwn) {
 TEST(AnswersOnly, CountFromTheFirstTokenOfTheAnswer) {
   TemporaryFolder folder;
   TokenizerPtr tokenizer = digits();
-  DataSpec spec = text(folder.write("a.txt", "3+14=\t17\n1+1=\t2\n"), 0);
-  spec.kind = "pairs";
-  spec.end = ".";
-  spec.pad = "#";
-  spec.answersOnly = true;
+  DataSpec spec =
+      answers(folder.write("a.txt", "3+14=\t17\n1+1=\t2\n"), ".", "#");
   // What stands before them is what stands behind them, and not the padding.
   std::unique_ptr<Dataset> data = open(spec, *tokenizer, 8, -100);
   std::vector<int32_t> tokens(8), targets(8);
