@@ -336,6 +336,8 @@ private:
                                   {site(), generic(arrive.getAddr()),
                                    arrive.getTxcount()}));
         })
+        // Orders a thread's own accesses, which it makes in order here.
+        .Case([&](NVVM::MembarOp) { return replace(op, {}); })
         .Case([&](NVVM::FenceMbarrierInitOp) {
           return replace(op, call("fence_barriers", {}, {}));
         })

@@ -9,6 +9,7 @@
 #include "compiler/schedule/Launches.h"
 #include "compiler/target/cuda/Attention.h"
 #include "compiler/target/cuda/AttentionLaunch.h"
+#include "compiler/target/cuda/Gpu.h"
 #include "compiler/target/cuda/Pieces.h"
 #include "compiler/target/emit/ElementEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -22,30 +23,70 @@ using namespace tfm::sched;
 
 namespace {
 
-/// Elements of keys and values in a piece, of whichever there are more.
-int64_t pieceOf(AttentionOp op) {
-  auto each = [](Value value) {
-    return pieceBytes / elementBytes(getElementTypeOrSelf(value));
-  };
-  return std::max(each(op.getK()), each(op.getV()));
-}
-
-/// A thread has so many rows, queries of one key's heads, and so many keys
-/// under way, that its pieces of all of them stay in registers.
-int64_t mostRowsOf(AttentionOp op) {
-  return std::clamp<int64_t>(32 / pieceOf(op), 1, 8);
-}
-int64_t keysAtOnceOf(AttentionOp op) {
-  return std::clamp<int64_t>(32 / pieceOf(op), 1, 4);
-}
-
 /// Elements of a row in a piece, and lanes that have a row.
 struct RowPieces {
   int64_t each, count;
 
+  RowPieces(int64_t width, Type element)
+      : each(pieceBytes / elementBytes(element)), count(width / each) {}
   explicit RowPieces(const View &view)
-      : each(pieceBytes / elementBytes(view.element)),
-        count(view.shape[3] / each) {}
+      : RowPieces(view.shape[3], view.element) {}
+  explicit RowPieces(Value tensor)
+      : RowPieces(tensorType(tensor).getDimSize(3),
+                  getElementTypeOrSelf(tensor)) {}
+};
+
+/// Lanes that have a key together.
+int64_t groupOf(RowPieces keys, RowPieces values) {
+  return static_cast<int64_t>(llvm::PowerOf2Ceil(
+      static_cast<uint64_t>(std::max(keys.count, values.count))));
+}
+
+/// How the work is cut up.
+struct Division {
+  /// Rows, queries of one key's heads, of a block, and the blocks that all of
+  /// such a head's take.
+  int64_t rows, chunks;
+  /// Blocks of the launch, and threads of each.
+  int64_t blocks, threads;
+  /// Keys that a thread has under way.
+  int64_t keysAtOnce;
+  /// As in `Grid`: a multiprocessor has no second block where there are few.
+  int64_t resident;
+
+  /// As many rows as stay in registers with their pieces, unless there are so
+  /// few blocks of those that multiprocessors have none: then keys and values
+  /// are better read several times, from the cache. And as many threads as the
+  /// GPU has at once, up to those that need no second turn: for one sequence it
+  /// is the time from load to load that counts.
+  explicit Division(AttentionOp op) {
+    ArrayRef<int64_t> q = tensorType(op.getQ()).getShape();
+    int64_t keyHeads = tensorType(op.getK()).getDimSize(1),
+            keys = tensorType(op.getK()).getDimSize(2),
+            all = q[2] * (q[1] / keyHeads);
+    RowPieces ofK(op.getK()), ofV(op.getV());
+    int64_t group = groupOf(ofK, ofV), piece = std::max(ofK.each, ofV.each);
+    keysAtOnce = std::clamp<int64_t>(32 / piece, 1, 4);
+    auto cut = [&](int64_t count) {
+      rows = count;
+      chunks = static_cast<int64_t>(llvm::divideCeil(all, rows));
+      blocks = q[0] * keyHeads * chunks;
+    };
+    cut(std::min(all, std::clamp<int64_t>(32 / piece, 1, 8)));
+    while (rows > 1 && blocks < a100.multiprocessors)
+      cut(static_cast<int64_t>(llvm::divideCeil(rows, 2)));
+    // Of a row its query, sums and output; of a key its pieces, and addresses.
+    constexpr int64_t most = 1024, beside = 40;
+    int64_t registers = rows * (2 + ofK.each + ofV.each) +
+                        keysAtOnce * 2 * (pieceBytes / 4) + beside;
+    threads = AttentionTile::threads;
+    while (threads < most && keys > threads / group * keysAtOnce &&
+           2 * threads * registers <= a100.registers &&
+           blocks * 2 * threads * registers <=
+               a100.multiprocessors * a100.registers)
+      threads *= 2;
+    resident = blocks <= a100.multiprocessors ? 1 : 0;
+  }
 };
 
 /// Of one query in a block: the largest score so far, the sum of the weights,
@@ -57,13 +98,12 @@ struct State {
 
 class FewQueries {
 public:
-  FewQueries(ModuleOp module, StringRef name, LaunchOp launch, AttentionOp op,
-             int64_t blocks)
-      : block(module, name, launch,
+  FewQueries(ModuleOp module, StringRef name, LaunchOp launch, AttentionOp op)
+      : division(op),
+        block(module, name, launch,
               launch.getReads().size() + launch.getWrites().size(),
-              {{blocks, 1, 1}, AttentionTile::threads}),
-        k(block.k), tile(block, ruleOf(op, launch), /*size=*/32),
-        mostRows(mostRowsOf(op)), keysAtOnce(keysAtOnceOf(op)) {
+              {{division.blocks, 1, 1}, division.threads, division.resident}),
+        k(block.k), tile(block, ruleOf(op, launch), /*size=*/32) {
     AttentionLaunch rows(launch, block);
     rows.fill(tile, op);
     tile.start = rows.read(op.getStart());
@@ -73,27 +113,11 @@ public:
     lse = rows.written(op.getLse());
   }
 
-  /// Queries of all heads that share a key.
-  static int64_t rowsOf(AttentionOp op) {
-    ArrayRef<int64_t> q = tensorType(op.getQ()).getShape();
-    return q[2] * (q[1] / tensorType(op.getK()).getDimSize(1));
-  }
-  static int64_t chunksOf(AttentionOp op) {
-    return static_cast<int64_t>(llvm::divideCeil(rowsOf(op), mostRowsOf(op)));
-  }
-  /// Lanes that have a key together.
-  static int64_t groupOf(const View &keys, const View &values) {
-    return static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(
-        std::max(RowPieces(keys).count, RowPieces(values).count))));
-  }
-
   void emit() {
-    group = groupOf(tile.k.view, tile.v.view);
-    int64_t all = tile.headsPerKey() * tile.queries();
-    int64_t chunks = static_cast<int64_t>(llvm::divideCeil(all, mostRows));
+    group = groupOf(RowPieces(tile.k.view), RowPieces(tile.v.view));
     Value number = block.block();
-    firstRow = k.mul(k.rem(number, k.i64(chunks)), mostRows);
-    number = k.div(number, chunks);
+    firstRow = k.mul(k.rem(number, k.i64(division.chunks)), division.rows);
+    number = k.div(number, division.chunks);
     keyHead = k.rem(number, k.i64(tile.keyHeads()));
     batch = k.div(number, tile.keyHeads());
     start = k.i64(0);
@@ -101,7 +125,7 @@ public:
       start = k.loadInteger(k.at(tile.start.pointer,
                                  k.mul(batch, tile.start.view.strides[0]),
                                  k.b.getI32Type()));
-    for (int64_t i = 0; i != std::min(all, mostRows); ++i)
+    for (int64_t i = 0; i != division.rows; ++i)
       rows.push_back(rowOf(k.i64(i)));
     lane = k.rem(block.thread(), k.i64(group));
     loadQueries();
@@ -122,7 +146,7 @@ private:
     int64_t all = tile.headsPerKey() * tile.queries();
     Row row;
     Value inHeads = k.add(firstRow, i);
-    if (all % std::min(all, mostRows))
+    if (all % division.rows)
       row.exists = k.less(inHeads, k.i64(all));
     inHeads = k.min(inHeads, k.i64(all - 1));
     row.query = k.div(inHeads, tile.headsPerKey());
@@ -188,7 +212,7 @@ private:
     }
     // All threads of a warp take as many turns: they tell each other products.
     Value turns = k.max(k.sub(end, first), k.i64(0));
-    flat = k.loop(k.i64(0), turns, groups * keysAtOnce, flat,
+    flat = k.loop(k.i64(0), turns, groups * division.keysAtOnce, flat,
                   [&](Value turn, ValueRange before) {
                     return visit(k.add(own, turn), end, groups, keys, values,
                                  before);
@@ -204,7 +228,7 @@ private:
   SmallVector<Value> visit(Value key0, Value end, int64_t groups, Value keys,
                            Value values, ValueRange before) {
     SmallVector<Value> key, keyPieces, valuePieces, keyScales, valueScales;
-    for (int64_t i = 0; i != keysAtOnce; ++i) {
+    for (int64_t i = 0; i != division.keysAtOnce; ++i) {
       key.push_back(k.add(key0, i * groups));
       Value row = k.min(key.back(), k.sub(end, k.i64(1)));
       if (tile.rule.ring)
@@ -224,10 +248,11 @@ private:
       scale(tile.keyScale, keyScales);
       scale(tile.valueScale, valueScales);
     }
+    block.gatherLoads();
     int64_t each = RowPieces(tile.v.view).each;
     auto sum = [&](Value x, Value y) { return k.addf(x, y); };
     SmallVector<SmallVector<Value>> x, y;
-    for (int64_t i = 0; i != keysAtOnce; ++i) {
+    for (int64_t i = 0; i != division.keysAtOnce; ++i) {
       x.push_back(floatsOf(k, keyPieces[i], tile.k.view.element));
       y.push_back(floatsOf(k, valuePieces[i], tile.v.view.element));
     }
@@ -236,7 +261,7 @@ private:
       ValueRange own = before.slice(number * (2 + each), 2 + each);
       SmallVector<Value> scores;
       Value most = own[0];
-      for (int64_t i = 0; i != keysAtOnce; ++i) {
+      for (int64_t i = 0; i != division.keysAtOnce; ++i) {
         Value product = k.splat(0.0);
         for (auto [a, b] : llvm::zip_equal(row.elements, x[i]))
           product = k.fma(a, b, product);
@@ -254,7 +279,7 @@ private:
       SmallVector<Value> output;
       for (int64_t j = 0; j != each; ++j)
         output.push_back(k.mulf(own[2 + j], factor));
-      for (int64_t i = 0; i != keysAtOnce; ++i) {
+      for (int64_t i = 0; i != division.keysAtOnce; ++i) {
         Value weight = tile.exp(k.subf(scores[i], base));
         total = k.addf(total, weight);
         if (!valueScales.empty())
@@ -366,11 +391,11 @@ private:
       });
   }
 
+  const Division division;
   BlockBuilder block;
   KernelBuilder &k;
   AttentionTile tile;
   Rows out, lse;
-  const int64_t mostRows, keysAtOnce;
   /// The number of the block's first row among all rows of its key's head, and
   /// whose these are.
   Value firstRow, batch, keyHead;
@@ -405,14 +430,11 @@ bool cuda::isOfFewQueries(LaunchOp launch) {
     return viewOf(cast<MemRefType>(argumentOf(value).getType()));
   };
   return viewOfValue(op.getQ()).strides[3] == 1 &&
-         FewQueries::groupOf(viewOfValue(op.getK()), viewOfValue(op.getV())) <=
-             warpSize;
+         groupOf(RowPieces(viewOfValue(op.getK())),
+                 RowPieces(viewOfValue(op.getV()))) <= warpSize;
 }
 
 void cuda::emitFewQueries(ModuleOp module, StringRef name, LaunchOp launch) {
   auto op = cast<AttentionOp>(launch.getFirstOp());
-  int64_t blocks = tensorType(op.getQ()).getDimSize(0) *
-                   tensorType(op.getK()).getDimSize(1) *
-                   FewQueries::chunksOf(op);
-  FewQueries(module, name, launch, op, blocks).emit();
+  FewQueries(module, name, launch, op).emit();
 }

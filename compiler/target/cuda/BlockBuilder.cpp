@@ -155,6 +155,10 @@ Value BlockBuilder::everyThread() {
 
 void BlockBuilder::barrier() { NVVM::Barrier0Op::create(k.b, k.loc); }
 
+void BlockBuilder::gatherLoads() {
+  NVVM::MembarOp::create(k.b, k.loc, NVVM::MemScopeKind::CTA);
+}
+
 void BlockBuilder::warpBarrier() {
   NVVM::SyncWarpOp::create(
       k.b, k.loc,

@@ -122,6 +122,10 @@ public:
 
   /// Waits for all threads of the block; what they wrote can be read then.
   void barrier();
+  /// Has all loads so far under way before what follows begins: ptxas (CUDA 13)
+  /// saves registers by moving each to where it is needed, and a thread then
+  /// waits for one after the other.
+  void gatherLoads();
   /// The same of the threads of a warp.
   void warpBarrier();
 

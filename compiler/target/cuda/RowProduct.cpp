@@ -21,8 +21,8 @@ using namespace tfm::cuda;
 namespace {
 
 constexpr int64_t threads = 256, warps = threads / warpSize;
-/// Loads of B that a thread has under way.
-constexpr int64_t loadsAtOnce = 4;
+/// Columns along whose terms a warp goes at once, at most.
+constexpr int64_t mostColumns = 4;
 
 /// Elements of B in a piece.
 int64_t pieceOf(const ProductOperand &b, bool grouped) {
@@ -44,7 +44,7 @@ public:
   RowProduct(ModuleOp module, StringRef name, ProductLaunch product)
       : product(product), a(product.operandA()), b(product.operandB()),
         grouped(product.isGrouped()), piece(pieceOf(b, grouped)),
-        columns(columnsOfBlock()),
+        loadsAtOnce(product.m > 2 ? 4 : 8), columns(columnsOfBlock()),
         block(module, name, product.launch,
               product.launch.getReads().size() +
                   product.launch.getWrites().size(),
@@ -64,6 +64,13 @@ public:
   }
 
 private:
+  /// Where a thread is on its walk over all terms.
+  struct Step {
+    Value term;
+    /// Null: always. Else `term` is one that exists, too, but counts nothing.
+    Value exists;
+  };
+
   int64_t blocksAcross() const {
     return static_cast<int64_t>(llvm::divideCeil(product.n, columns));
   }
@@ -72,7 +79,7 @@ private:
   int64_t columnsOfBlock() {
     bool alongTerms = b.isAlongTerms();
     int64_t least = alongTerms ? warps : 2 * piece;
-    int64_t most = alongTerms ? warps * loadsAtOnce : 8 * piece;
+    int64_t most = alongTerms ? warps * mostColumns : 8 * piece;
     int64_t chosen = most;
     while (chosen > least &&
            static_cast<int64_t>(llvm::divideCeil(product.n, chosen)) *
@@ -91,10 +98,11 @@ private:
   bool roundsA() { return product.isOfBf16() && a.element.isF32(); }
   bool roundsB() { return product.isOfBf16() && b.element.isF32(); }
 
-  /// A's elements of a row from a term on.
-  SmallVector<Value> ofA(int64_t row, Value term, int64_t count) {
+  /// A's elements of a row from a step's term on.
+  SmallVector<Value> ofA(int64_t row, const Step &step, int64_t count) {
     SmallVector<Value> values;
-    Value at = k.add(k.i64(row * a.outerStride), k.mul(term, a.termStride));
+    Value at =
+        k.add(k.i64(row * a.outerStride), k.mul(step.term, a.termStride));
     Value from = k.at(a.pointer, at, a.memory(k));
     int64_t bytes = elementBytes(a.element), each = pieceBytes / bytes;
     if (a.isAlongTerms() && count % each == 0 && liesInPieces(a, bytes)) {
@@ -106,47 +114,69 @@ private:
         values.push_back(block.loadFloat(
             k.at(from, i * a.termStride, a.memory(k)), a.element));
     }
-    if (roundsA())
-      for (Value &x : values)
+    for (Value &x : values) {
+      if (roundsA())
         x = rounded(x);
+      if (step.exists)
+        x = block.orElse(step.exists, x, 0.0);
+    }
     return values;
   }
 
-  /// A piece of B; of 4 bits those of column `column` with their group's scale.
-  SmallVector<Value> ofB(Value words, Value column, Value term) {
-    SmallVector<Value> values =
-        grouped ? halvesOf(k, words) : floatsOf(k, words, b.element);
-    if (roundsB())
-      for (Value &x : values)
+  /// A piece of B; of 4 bits that of a column from a term on, with the scale
+  /// and the minimum of its group.
+  struct Piece {
+    Value words, scale, minimum;
+  };
+  Piece load(Value place, Value column, Value term) {
+    Piece loaded{loadPiece(k, place), Value(), Value()};
+    if (grouped) {
+      Value at = k.add(k.mul(column, b.tableStride),
+                       k.div(term, DequantiseOp::groupTerms));
+      loaded.scale = loadBf16(k, k.at(b.scale, at, k.bf16Type));
+      loaded.minimum = loadBf16(k, k.at(b.minimum, at, k.bf16Type));
+    }
+    return loaded;
+  }
+  SmallVector<Value> ofB(const Piece &loaded) {
+    SmallVector<Value> values = grouped ? halvesOf(k, loaded.words)
+                                        : floatsOf(k, loaded.words, b.element);
+    for (Value &x : values) {
+      if (roundsB())
         x = rounded(x);
-    if (!grouped)
-      return values;
-    Value at = k.add(k.mul(column, b.tableStride),
-                     k.div(term, DequantiseOp::groupTerms));
-    Value scale = loadBf16(k, k.at(b.scale, at, k.bf16Type)),
-          minimum = loadBf16(k, k.at(b.minimum, at, k.bf16Type));
-    for (Value &x : values)
-      x = k.fma(x, scale, minimum);
+      if (grouped)
+        x = k.fma(x, loaded.scale, loaded.minimum);
+    }
     return values;
   }
 
-  /// Walks over `terms` in steps: several at once, and then the rest one by
-  /// one.
+  /// Walks over all terms from `first` on, in steps of which a thread has
+  /// `each` terms. A turn has at most `most` of them, whose loads are under way
+  /// together, and all turns equally many, so that none waits for few.
   SmallVector<Value> walk(
-      Value first, int64_t step, int64_t together, ArrayRef<Value> sums,
-      llvm::function_ref<SmallVector<Value>(Value, int64_t, ValueRange)> body) {
-    int64_t most = step * together, whole = product.terms / most * most;
-    SmallVector<Value> state(sums);
-    if (whole)
-      state = k.loop(first, k.i64(whole), most, state,
-                     [&](Value term, ValueRange before) {
-                       return body(term, together, before);
-                     });
-    if (whole != product.terms)
-      state = k.loop(
-          k.add(first, whole), k.i64(product.terms), step, state,
-          [&](Value term, ValueRange before) { return body(term, 1, before); });
-    return state;
+      Value first, int64_t step, int64_t each, int64_t most,
+      ArrayRef<Value> sums,
+      llvm::function_ref<SmallVector<Value>(ArrayRef<Step>, ValueRange)> turn) {
+    auto ceil = [](int64_t x, int64_t y) {
+      return static_cast<int64_t>(llvm::divideCeil(x, y));
+    };
+    int64_t count = ceil(product.terms, step), turns = ceil(count, most),
+            together = ceil(count, turns);
+    // Of the last turn, which all threads have.
+    int64_t whole = product.terms / step - (turns - 1) * together;
+    return k.loop(first, k.i64(product.terms), together * step, sums,
+                  [&](Value term, ValueRange before) {
+                    SmallVector<Step> steps;
+                    for (int64_t i = 0; i != together; ++i) {
+                      Step own{k.add(term, i * step), Value()};
+                      if (i >= whole) {
+                        own.exists = k.less(own.term, k.i64(product.terms));
+                        own.term = k.min(own.term, k.i64(product.terms - each));
+                      }
+                      steps.push_back(own);
+                    }
+                    return turn(steps, before);
+                  });
   }
 
   void emitAlongTerms() {
@@ -165,22 +195,23 @@ private:
     int64_t inMemory = grouped ? 2 : 1;
     SmallVector<Value> sums(product.m * mine, k.splat(0.0));
     int64_t step = warpSize * piece;
-    sums = walk(k.mul(block.lane(), piece), step, loadsAtOnce / mine, sums,
-                [&](Value term, int64_t together, ValueRange before) {
-                  SmallVector<Value> next(before), words;
-                  for (int64_t i = 0; i != together; ++i)
+    sums = walk(k.mul(block.lane(), piece), step, piece, loadsAtOnce / mine,
+                sums, [&](ArrayRef<Step> steps, ValueRange before) {
+                  SmallVector<Value> next(before);
+                  SmallVector<Piece> loaded;
+                  for (const Step &own : steps)
                     for (int64_t j = 0; j != mine; ++j) {
-                      Value at = k.div(k.add(term, i * step), inMemory);
-                      words.push_back(
-                          loadPiece(k, k.at(rowOfB[j], at, memoryOfB())));
+                      Value at = k.div(own.term, inMemory);
+                      loaded.push_back(load(k.at(rowOfB[j], at, memoryOfB()),
+                                            columnOf[j], own.term));
                     }
-                  for (int64_t i = 0; i != together; ++i) {
-                    Value here = k.add(term, i * step);
+                  block.gatherLoads();
+                  for (auto [i, own] : llvm::enumerate(steps)) {
                     SmallVector<SmallVector<Value>> y;
                     for (int64_t j = 0; j != mine; ++j)
-                      y.push_back(ofB(words[i * mine + j], columnOf[j], here));
+                      y.push_back(ofB(loaded[i * mine + j]));
                     for (int64_t row = 0; row != product.m; ++row) {
-                      SmallVector<Value> x = ofA(row, here, piece);
+                      SmallVector<Value> x = ofA(row, own, piece);
                       for (int64_t j = 0; j != mine; ++j)
                         for (int64_t t = 0; t != piece; ++t)
                           next[row * mine + j] =
@@ -217,18 +248,19 @@ private:
     int64_t step = warps * lanesOfTerms;
     Value from = k.at(b.pointer, column, memoryOfB());
     SmallVector<Value> sums(product.m * piece, k.splat(0.0));
-    sums = walk(first, step, loadsAtOnce, sums,
-                [&](Value term, int64_t together, ValueRange before) {
-                  SmallVector<Value> next(before), words;
-                  for (int64_t i = 0; i != together; ++i) {
-                    Value here = k.add(term, i * step);
-                    words.push_back(loadPiece(
-                        k, k.at(from, k.mul(here, b.termStride), memoryOfB())));
-                  }
-                  for (int64_t i = 0; i != together; ++i) {
-                    SmallVector<Value> y = ofB(words[i], Value(), Value());
+    sums = walk(first, step, /*each=*/1, loadsAtOnce, sums,
+                [&](ArrayRef<Step> steps, ValueRange before) {
+                  SmallVector<Value> next(before);
+                  SmallVector<Piece> loaded;
+                  for (const Step &own : steps)
+                    loaded.push_back(load(
+                        k.at(from, k.mul(own.term, b.termStride), memoryOfB()),
+                        column, own.term));
+                  block.gatherLoads();
+                  for (auto [pieceOfB, own] : llvm::zip_equal(loaded, steps)) {
+                    SmallVector<Value> y = ofB(pieceOfB);
                     for (int64_t row = 0; row != product.m; ++row) {
-                      Value x = ofA(row, k.add(term, i * step), 1).front();
+                      Value x = ofA(row, own, 1).front();
                       for (int64_t j = 0; j != piece; ++j)
                         next[row * piece + j] =
                             k.fma(x, y[j], next[row * piece + j]);
@@ -271,8 +303,9 @@ private:
   ProductLaunch product;
   ProductOperand a, b;
   const bool grouped;
-  /// Elements of B in a load, and columns of C in a block.
-  const int64_t piece, columns;
+  /// Elements of B in a load, loads of it that a thread has under way, and
+  /// columns of C in a block.
+  const int64_t piece, loadsAtOnce, columns;
   BlockBuilder block;
   KernelBuilder &k;
   ElementEmitter elements;

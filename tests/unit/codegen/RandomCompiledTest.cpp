@@ -586,36 +586,57 @@ TEST(AttentionCompiled, OfBf16) {
 // Queries behind others, of which a cache has keys and values, and behind them
 // whatever there was, NaN too: of each text from another position on.
 TEST(AttentionCompiled, CacheOfBf16) {
-  for (const char *attributes :
-       {"causal, scale = 0.5 : f64",
-        "causal, window = 40 : i64, softcap = 3.0 : f64, scale = 0.3 : f64"})
-    for (auto [queries, rows, width, heads] :
-         {std::tuple(32, 150, 16, 1), {70, 256, 32, 2}, {130, 192, 64, 1}})
+  struct Shape {
+    int64_t texts, heads, keyHeads, queries, rows, width;
+  };
+  // Few queries of few texts are read by many threads, of many several at once.
+  for (Shape of : {Shape{2, 2, 1, 32, 150, 16},
+                   {2, 2, 2, 70, 256, 32},
+                   {2, 2, 1, 130, 192, 64},
+                   {2, 2, 1, 1, 300, 64},
+                   {2, 2, 2, 3, 530, 64},
+                   {60, 3, 1, 2, 90, 16}})
+    for (const char *attributes :
+         {"causal, scale = 0.5 : f64",
+          "causal, window = 40 : i64, softcap = 3.0 : f64, scale = 0.3 : f64"})
       for (int64_t first : {0, 7, 62}) {
-        std::string text =
-            llvm::formatv(R"(
-          func.func @f(%q: tensor<2x2x{0}x{2}xf32>, %k: tensor<2x{3}x{1}x{2}xf32>, %v: tensor<2x{3}x{1}x{2}xf32>,
-                       %start: tensor<2xi32>) -> (tensor<2x2x{0}x{2}xf32>, tensor<2x2x{0}xf32>) {{
-            %x = tfm.cast %q : tensor<2x2x{0}x{2}xf32> to tensor<2x2x{0}x{2}xbf16>
-            %y = tfm.cast %k : tensor<2x{3}x{1}x{2}xf32> to tensor<2x{3}x{1}x{2}xbf16>
-            %z = tfm.cast %v : tensor<2x{3}x{1}x{2}xf32> to tensor<2x{3}x{1}x{2}xbf16>
-            %out, %lse = tfm.attention %x, %y, %z start(%start : tensor<2xi32>) {{{4}} : tensor<2x2x{0}x{2}xbf16>, tensor<2x{3}x{1}x{2}xbf16>, tensor<2x{3}x{1}x{2}xbf16>
-            %wide = tfm.cast %out : tensor<2x2x{0}x{2}xbf16> to tensor<2x2x{0}x{2}xf32>
-            return %wide, %lse : tensor<2x2x{0}x{2}xf32>, tensor<2x2x{0}xf32>
+        auto tensor = [&](int64_t heads, int64_t rows, const char *element) {
+          return llvm::formatv("tensor<{0}x{1}x{2}x{3}x{4}>", of.texts, heads,
+                               rows, of.width, element)
+              .str();
+        };
+        std::string text = llvm::formatv(
+                               R"(
+          func.func @f(%q: {0}, %k: {1}, %v: {1}, %start: {4}) -> ({0}, {5}) {{
+            %x = tfm.cast %q : {0} to {2}
+            %y = tfm.cast %k : {1} to {3}
+            %z = tfm.cast %v : {1} to {3}
+            %out, %lse = tfm.attention %x, %y, %z start(%start : {4}) {{{6}} : {2}, {3}, {3}
+            %wide = tfm.cast %out : {2} to {0}
+            return %wide, %lse : {0}, {5}
           })",
-                          queries, rows, width, heads, attributes)
-                .str();
+                               tensor(of.heads, of.queries, "f32"),
+                               tensor(of.keyHeads, of.rows, "f32"),
+                               tensor(of.heads, of.queries, "bf16"),
+                               tensor(of.keyHeads, of.rows, "bf16"),
+                               llvm::formatv("tensor<{0}xi32>", of.texts),
+                               llvm::formatv("tensor<{0}x{1}x{2}xf32>",
+                                             of.texts, of.heads, of.queries),
+                               attributes)
+                               .str();
         SCOPED_TRACE(text);
-        TrainingProgram program(text, queries);
+        TrainingProgram program(text, of.queries);
         std::vector<Tensor> &inputs = program.inputs;
-        inputs[3].data = {static_cast<double>(first),
-                          static_cast<double>(rows - queries)};
+        inputs[3].data.assign(static_cast<size_t>(of.texts),
+                              static_cast<double>(of.rows - of.queries));
+        inputs[3].data.front() = static_cast<double>(first);
         std::vector<Tensor> expected = program.expected();
         for (Tensor *cache : {&inputs[1], &inputs[2]})
           for (size_t i = 0; i != cache->data.size(); ++i) {
-            auto row = static_cast<int64_t>(i) / width % rows;
-            auto text = static_cast<int64_t>(i) / width / rows / heads;
-            if (text == 0 && row >= first + queries)
+            auto row = static_cast<int64_t>(i) / of.width % of.rows;
+            auto text =
+                static_cast<int64_t>(i) / of.width / of.rows / of.keyHeads;
+            if (text == 0 && row >= first + of.queries)
               cache->data[i] = NAN;
           }
         std::vector<Tensor> results = program.results();
