@@ -558,23 +558,22 @@ void Model::discardRows(Rows of, size_t first, size_t count) {
   memory->discard(placeOf(of, first), count * floatsOfRow(of) * sizeof(float));
 }
 
-std::vector<Model::RowUse> Model::rowUses() const {
-  std::vector<RowUse> uses(rowCount());
+Model::RowUse Model::useOf(size_t first, size_t count) const {
+  RowUse use;
   for (const tfm_parameter &parameter : parameters()) {
     const tfm_place &at = place(parameter);
     if (at.gradient == TFM_NONE)
       continue;
     size_t begin = at.gradient - chosen->gradients.offset;
     size_t end = begin + floatsOf(parameter) * sizeof(float);
-    for (size_t row = begin / rowBytes; row * rowBytes < end; ++row) {
-      uses[row].gradientDone =
-          std::max(uses[row].gradientDone, at.gradient_done);
-      uses[row].valueUsed = std::min(uses[row].valueUsed, at.value_used);
-      uses[row].readsValue |= at.reads_value != 0;
-      uses[row].readsCopy |= at.reads_copy != 0;
-    }
+    if (begin >= (first + count) * rowBytes || end <= first * rowBytes)
+      continue;
+    use.gradientDone = std::max(use.gradientDone, at.gradient_done);
+    use.valueUsed = std::min(use.valueUsed, at.value_used);
+    use.readsValue |= at.reads_value != 0;
+    use.readsCopy |= at.reads_copy != 0;
   }
-  return uses;
+  return use;
 }
 
 std::span<const Model::Rows> Model::stateRows() const {

@@ -170,8 +170,8 @@ public:
     /// Whether functions read values, or their copies.
     bool readsValue = false, readsCopy = false;
   };
-  /// Of each row.
-  std::vector<RowUse> rowUses() const;
+  /// Of some rows together.
+  RowUse useOf(size_t first, size_t count) const;
   /// The tensors of state that the optimizer has of each parameter.
   std::span<const Rows> stateRows() const;
   /// Adds some rows of the sum that waits in a place to the gradients, as

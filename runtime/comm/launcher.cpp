@@ -50,6 +50,17 @@ int64_t numberIn(const char *text) {
   return error == std::errc() && last == end ? number : 0;
 }
 
+[[noreturn]] void vrefuse(fmt::string_view format, fmt::format_args values) {
+  throw InputError(fmt::vformat(format, values));
+}
+
+/// Throws InputError.
+template <typename... Values>
+[[noreturn]] void refuse(fmt::format_string<Values...> format,
+                         Values &&...values) {
+  vrefuse(format, fmt::make_format_args(values...));
+}
+
 std::string startedBy(const Launch &launch) {
   return fmt::format("{} has started {} processes", launch.launcher,
                      launch.size);
@@ -153,23 +164,20 @@ static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
   void *library =
       isWhole ? dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) : nullptr;
   if (!library)
-    throw InputError(fmt::format(
-        "{}, and {} cannot be loaded ({}): {}, or let each process work alone "
-        "with --processes none",
-        purpose, shown, isWhole ? dlerror() : "it was cut short", advice));
+    refuse("{}, and {} cannot be loaded ({}): {}, or let each process work "
+           "alone with --processes none",
+           purpose, shown, isWhole ? dlerror() : "it was cut short", advice);
   if (isStep && !isAsked && lacksPmix(library))
-    throw InputError(fmt::format(
-        "{}, but tells them nothing by PMIx, which Open MPI needs: start them "
-        "with `srun --mpi=pmix` (`srun --mpi=list` says what there is) or with "
-        "mpirun; an Open MPI that knows Slurm's older PMI begins with "
-        "--processes mpi",
-        startedBy(*launch)));
+    refuse("{}, but tells them nothing by PMIx, which Open MPI needs: start "
+           "them with `srun --mpi=pmix` (`srun --mpi=list` says what there is) "
+           "or with mpirun; an Open MPI that knows Slurm's older PMI begins "
+           "with --processes mpi",
+           purpose);
   auto *begin =
       reinterpret_cast<tfm_join_function *>(dlsym(library, "tfm_join"));
   if (!begin)
-    throw InputError(
-        fmt::format("{}, and {} is not what sends their messages: {}", purpose,
-                    shown, advice));
+    refuse("{}, and {} is not what sends their messages: {}", purpose, shown,
+           advice);
   tfm_transport *transport = nullptr;
   {
     Deadline deadline(
@@ -182,8 +190,7 @@ static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
     transport = begin(TFM_TRANSPORT_ABI);
   }
   if (!transport)
-    throw InputError(
-        fmt::format("{} is of another version of tfm: {}", shown, advice));
+    refuse("{} is of another version of tfm: {}", shown, advice);
   if (launch && transport->size != launch->size) {
     std::string how =
         isStep
@@ -192,11 +199,10 @@ static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
                           "make it with another mpicc",
                           lacksPmix(library) ? "pmix" : "pmi2")
             : "make it with the mpicc of this launcher";
-    throw InputError(
-        fmt::format("{}, but {}, which was made for {}, finds {} of them: {}, "
-                    "`tfmc mpi --mpicc PATH -o {}`",
-                    startedBy(*launch), libraryName, transport->library,
-                    transport->size, how, isNamed ? path : beside));
+    refuse("{}, but {}, which was made for {}, finds {} of them: {}, "
+           "`tfmc mpi --mpicc PATH -o {}`",
+           startedBy(*launch), libraryName, transport->library, transport->size,
+           how, isNamed ? path : beside);
   }
   auto processes = std::make_unique<Processes>(*transport, timeout);
   if (processes->count() > 1)
@@ -223,13 +229,14 @@ int endLaunch(const std::string &message) {
   // Often none of them can: once told it is enough.
   std::optional<Launch> launch = findLaunch(environmentVariable);
   if (launch && launch->rank != "0")
-    sleep(1);
+    usleep(1'000'000);
   say("error: " + message + "\n");
   dismissWitness(/*endsAll=*/true);
   usleep(200'000); // MPICH's launcher drops what it has not read by then
   // PMI's own words, of which MPICH's library has no call before MPI_Init.
+  std::string_view abort = "cmd=abort exitcode=1\n";
   if (auto pmi = static_cast<int>(numberIn(std::getenv("PMI_FD"))); pmi > 0)
-    dprintf(pmi, "cmd=abort exitcode=1\n");
+    (void)!write(pmi, abort.data(), abort.size());
   return 1;
 }
 

@@ -9,6 +9,7 @@
 #define TFM_RUNTIME_COMM_MICROBATCHES_H
 
 #include <cstdint>
+#include <fmt/format.h>
 #include <string>
 
 namespace tfm {
@@ -31,12 +32,13 @@ struct MicroBatches {
   /// train.batch=2 -D train.accumulate=4, the same update`.
   std::string adviceFor(int64_t processes) const {
     MicroBatches other = sharedBy(processes);
-    std::string update = ", the same update";
-    if (other.sequences() != sequences())
-      update = ", an update of " + std::to_string(other.sequences()) +
-               " sequences instead of " + std::to_string(sequences());
-    return "-D train.batch=" + std::to_string(other.batch) +
-           " -D train.accumulate=" + std::to_string(other.accumulate) + update;
+    return fmt::format(
+        "-D train.batch={} -D train.accumulate={}, {}", other.batch,
+        other.accumulate,
+        other.sequences() == sequences()
+            ? "the same update"
+            : fmt::format("an update of {} sequences instead of {}",
+                          other.sequences(), sequences()));
   }
 };
 

@@ -13,9 +13,7 @@
 #include "runtime/progress.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cmath>
-#include <ctime>
+#include <chrono>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -44,45 +42,43 @@ bool Patience::wait() {
 
 Deadline::Deadline(double seconds, std::string message)
     : seconds(seconds), message(std::move(message)) {
-  sem_init(&end, 0, 0);
+  running.lock();
   guard = std::thread(&Deadline::watch, this);
 }
 
 Deadline::~Deadline() {
-  sem_post(&end);
+  running.unlock();
   guard.join();
-  sem_destroy(&end);
 }
 
 void Deadline::watch() {
-  timespec until{};
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_sec += static_cast<time_t>(std::min(seconds, 1e9));
-  until.tv_nsec += static_cast<long>(std::fmod(seconds, 1) * 1e9);
-  until.tv_sec += until.tv_nsec / 1'000'000'000;
-  until.tv_nsec %= 1'000'000'000;
-  while (sem_clockwait(&end, CLOCK_MONOTONIC, &until) != 0)
-    if (errno == ETIMEDOUT) {
-      say("error: " + message + "\n");
-      dismissWitness(/*endsAll=*/true);
-      _exit(1);
-    }
+  std::chrono::duration<double> patience(std::min(seconds, 1e9));
+  if (running.try_lock_for(patience)) {
+    running.unlock();
+    return;
+  }
+  say("error: " + message + "\n");
+  dismissWitness(/*endsAll=*/true);
+  _exit(1);
 }
 
-Processes::Processes(tfm_transport &transport, double timeout)
-    : transport(transport), timeout(timeout),
-      members(static_cast<size_t>(count())),
-      counts(static_cast<size_t>(count())) {
+Processes::Introduction Processes::introduction() {
   Introduction own;
   own.host = ownHost();
   if (sched_getaffinity(0, sizeof own.processors, &own.processors) != 0)
     CPU_ZERO(&own.processors);
   own.number = getpid();
-  gather<Introduction>(std::span(&own, 1), members);
-  sharing = 0;
+  return own;
+}
+
+Processes::Processes(tfm_transport &transport, double timeout)
+    : transport(transport), timeout(timeout),
+      counts(static_cast<size_t>(count())) {
+  members = gather(introduction());
+  const Introduction &own = members[static_cast<size_t>(rank())];
   for (const Introduction &other : members) {
     bool isNeighbour = other.host == own.host;
-    before += isNeighbour && &other < &members[static_cast<size_t>(rank())];
+    before += isNeighbour && &other < &own;
     sharing += isNeighbour && CPU_EQUAL(&other.processors, &own.processors);
   }
   // Messages move on where their library is asked for them: by TCP at a third
@@ -92,7 +88,9 @@ Processes::Processes(tfm_transport &transport, double timeout)
 }
 
 std::string Processes::name(int rank) const {
-  const char *host = members[static_cast<size_t>(rank)].host.data();
+  bool isKnown = members.begin() != members.end();
+  const char *host =
+      isKnown ? members[static_cast<size_t>(rank)].host.data() : "";
   return fmt::format("process {} ({})", rank, *host ? host : "?");
 }
 
@@ -136,6 +134,14 @@ bool Processes::isOver(const Request &request) {
   return state == TFM_REQUEST_OVER;
 }
 
+size_t Processes::notOver(std::span<Request> requests) {
+  size_t left = 0;
+  for (const Request &request : requests)
+    if (!isOver(request))
+      requests[left++] = request;
+  return left;
+}
+
 void Processes::giveUp(std::span<const Request> waiting) const {
   std::string names;
   for (const Request &request : waiting)
@@ -171,10 +177,11 @@ void Processes::hear(int from, std::span<std::byte> bytes) {
 void Processes::wait() {
   Patience patience = this->patience();
   while (!pending.empty()) {
-    size_t before = pending.size();
-    std::erase_if(pending,
-                  [&](const Request &request) { return isOver(request); });
-    if (pending.size() < before)
+    size_t left = notOver(pending);
+    bool moved = left < pending.size();
+    pending.erase(pending.begin() + static_cast<ptrdiff_t>(left),
+                  pending.end());
+    if (moved)
       patience.reward();
     else if (!patience.wait())
       giveUp(pending);
@@ -201,9 +208,9 @@ void Processes::gatherBytes(std::span<const std::byte> own,
   wait();
 }
 
-std::vector<std::byte> Processes::gatherBytes(std::span<const std::byte> own) {
-  std::vector<std::byte> all(own.size() * static_cast<size_t>(count()));
-  gatherBytes(own, all);
+std::string Processes::gatherBytes(std::span<const std::byte> own) {
+  std::string all(own.size() * static_cast<size_t>(count()), 0);
+  gatherBytes(own, std::as_writable_bytes(std::span(all)));
   return all;
 }
 
@@ -241,15 +248,16 @@ std::string Processes::fromFirst(std::string own) {
   return own;
 }
 
-void Processes::meet() { (void)gather(char{0}); }
+void Processes::meet() { (void)sum(0); }
 
 void Processes::requireSame(std::string_view what, std::string_view checksum,
                             std::string_view advice) {
-  std::array<char, 32> own{};
-  checksum.copy(own.data(), own.size());
-  Gathered<std::array<char, 32>> all = gather(own);
+  constexpr size_t length = 32;
+  std::string own(checksum);
+  own.resize(length);
+  std::string all = gatherBytes(std::as_bytes(std::span(own)));
   for (int i = 1; i < count(); ++i)
-    if (all[static_cast<size_t>(i)] != all[0])
+    if (all.compare(static_cast<size_t>(i) * length, length, all, 0, length))
       throw AgreedError(
           fmt::format("{} has {} than {}: {}", name(i), what, name(0), advice));
 }

@@ -12,8 +12,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <sched.h>
-#include <semaphore.h>
 #include <span>
 #include <string>
 #include <string_view>
@@ -58,22 +58,25 @@ private:
 
   double seconds;
   std::string message;
-  sem_t end;
+  std::timed_mutex running; ///< held until it is over
   std::thread guard;
 };
+
+class Processes;
 
 /// What each process gives, by rank.
 template <typename T> class Gathered {
   static_assert(std::is_trivially_copyable_v<T>);
 
 public:
-  explicit Gathered(std::vector<std::byte> bytes) : bytes(std::move(bytes)) {}
+  Gathered() = default;
+  Gathered(Processes &processes, const T &own);
   const T *begin() const { return reinterpret_cast<const T *>(bytes.data()); }
   const T *end() const { return begin() + bytes.size() / sizeof(T); }
   const T &operator[](size_t rank) const { return begin()[rank]; }
 
 private:
-  std::vector<std::byte> bytes;
+  std::string bytes;
 };
 
 /// The processes of a job, of which this is one. All of them call the same
@@ -109,7 +112,7 @@ public:
     gatherBytes(std::as_bytes(own), std::as_writable_bytes(all));
   }
   template <typename T> Gathered<T> gather(const T &own) {
-    return Gathered<T>(gatherBytes(std::as_bytes(std::span(&own, 1))));
+    return Gathered<T>(*this, own);
   }
   int64_t sum(int64_t own);
   /// What each of them gives, by rank, in the first process; in the others
@@ -137,6 +140,8 @@ public:
   /// Also moves on whatever there is to be moved. Not to be asked again of one
   /// that is over.
   bool isOver(const Request &request);
+  /// Puts those first that are not over; returns how many they are.
+  size_t notOver(std::span<Request> requests);
   Patience patience() const { return Patience(watch, timeout); }
   /// Throws LostProcess, which names those that these wait for, or others.
   [[noreturn]] void giveUp(std::span<const Request> waiting) const;
@@ -150,27 +155,33 @@ public:
   void abort(int status) { transport.abort(&transport, status); }
 
 private:
+  template <typename T> friend class Gathered;
   void say(int to, std::span<const std::byte> bytes);
   void hear(int from, std::span<std::byte> bytes);
   /// Until all that was said and is to be heard is over.
   void wait();
   void gatherBytes(std::span<const std::byte> own, std::span<std::byte> all);
-  std::vector<std::byte> gatherBytes(std::span<const std::byte> own);
+  std::string gatherBytes(std::span<const std::byte> own);
   [[noreturn]] void fail() const;
 
   tfm_transport &transport;
   double timeout, watch = 0;
-  int sharing = 1, before = 0;
+  int sharing = 0, before = 0;
   /// What a process tells of itself.
   struct Introduction {
     std::array<char, 64> host{};
     cpu_set_t processors{};
     int64_t number = 0; ///< in the system
   };
-  std::vector<Introduction> members; ///< by rank
+  static Introduction introduction();
+  Gathered<Introduction> members; ///< none until all have told it
   std::vector<Request> pending;
   std::vector<int64_t> counts; ///< of `sum`
 };
+
+template <typename T>
+Gathered<T>::Gathered(Processes &processes, const T &own)
+    : bytes(processes.gatherBytes(std::as_bytes(std::span(&own, 1)))) {}
 
 } // namespace tfm
 

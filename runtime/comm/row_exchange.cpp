@@ -22,10 +22,6 @@ size_t mostRowsOf(const std::vector<RowBlock> &blocks) {
   return most;
 }
 
-size_t windowOf(const SharedRows &rows, size_t rowsOfTurn) {
-  return rows.isHostMemory ? turnsUnderWay(rowsOfTurn) : 1;
-}
-
 } // namespace
 
 std::vector<RowBlock> blocksOf(size_t first, size_t count, size_t rows) {
@@ -35,18 +31,17 @@ std::vector<RowBlock> blocksOf(size_t first, size_t count, size_t rows) {
   return blocks;
 }
 
-RowExchange::RowExchange(Processes &processes, const SharedRows &rows,
-                         Channel channel, Order order, size_t sliceRows,
-                         size_t window)
-    : processes(processes), rows(rows),
+RowExchange::RowExchange(Processes &processes, SharedRows &&newRows,
+                         Channel channel, Order order, size_t mostRows)
+    : processes(processes), rows(std::move(newRows)),
       me(static_cast<size_t>(processes.rank())),
-      all(static_cast<size_t>(processes.count())), window(window),
-      channel(channel), order(order), sliceRows(sliceRows),
-      messages(window * all * 2), underWay(window) {
-  slices = (mostRowsOf(rows.blocks) + sliceRows - 1) / sliceRows;
-  turns = (rows.blocks.size() + all - 1) / all * slices;
-  ended = turns;
-}
+      all(static_cast<size_t>(processes.count())),
+      sliceRows(std::min(mostRows, mostRowsOf(rows.blocks))),
+      window(rows.isHostMemory ? turnsUnderWay(sliceRows * all) : 1),
+      reads(window * all), channel(channel), order(order),
+      slices((mostRowsOf(rows.blocks) + sliceRows - 1) / sliceRows),
+      turns((rows.blocks.size() + all - 1) / all * slices), ended(turns),
+      messages(window * all * 2), underWay(window) {}
 
 RowBlock RowExchange::ownedBy(size_t rank, size_t turn) const {
   size_t number = blockOf(rank, turn), skipped = turn % slices * sliceRows;
@@ -77,13 +72,10 @@ bool RowExchange::messagesAreOver(size_t turn) {
 
 std::span<const Processes::Request> RowExchange::messagesLeft(size_t turn) {
   // Messages are asked in turn: those behind one that is late may be over.
-  size_t &left = underWay[turn % window], kept = 0;
-  Processes::Request *own = &messages[place(turn, 0) * 2];
-  for (size_t i = 0; i < left; ++i)
-    if (!processes.isOver(own[i]))
-      own[kept++] = own[i];
-  left = kept;
-  return {own, kept};
+  size_t &left = underWay[turn % window];
+  std::span own(&messages[place(turn, 0) * 2], left);
+  left = processes.notOver(own);
+  return own.first(left);
 }
 
 bool RowExchange::advance(size_t readyRounds) {
@@ -130,21 +122,15 @@ void RowExchange::finish(std::span<RowExchange *const> exchanges,
 // Sums
 //===----------------------------------------------------------------------===//
 
-RowSum::RowSum(Processes &processes, const SharedRows &rows, Steps &steps)
-    : RowSum(processes, rows, steps,
-             SumTurns::of(mostRowsOf(rows.blocks),
-                          static_cast<size_t>(processes.count()))) {}
-
-RowSum::RowSum(Processes &processes, const SharedRows &rows, Steps &steps,
-               const SumTurns &turns)
-    : RowExchange(processes, rows, Channel::Sums, Order::FirstToLast,
-                  turns.rows, windowOf(rows, turns.rows * turns.processes)),
-      steps(steps), mostRows(turns.rows),
-      room(window * all * mostRows * TFM_ROW), reads(window * all), terms(all) {
-}
+RowSum::RowSum(Processes &processes, SharedRows &&rows, Steps &steps)
+    : RowExchange(processes, std::move(rows), Channel::Sums, Order::FirstToLast,
+                  SumTurns::of(mostRowsOf(rows.blocks),
+                               static_cast<size_t>(processes.count()))
+                      .rows),
+      steps(steps), room(window * all * sliceRows * TFM_ROW), terms(all) {}
 
 std::span<float> RowSum::roomFor(size_t turn, size_t rank, size_t count) {
-  return std::span(room).subspan(place(turn, rank) * mostRows * TFM_ROW,
+  return std::span(room).subspan(place(turn, rank) * sliceRows * TFM_ROW,
                                  count * TFM_ROW);
 }
 
@@ -184,13 +170,11 @@ void RowSum::end(size_t turn) {
 // Copies
 //===----------------------------------------------------------------------===//
 
-RowCopy::RowCopy(Processes &processes, const SharedRows &rows, To to,
+RowCopy::RowCopy(Processes &processes, SharedRows &&rows, To to,
                  Channel channel)
-    : RowExchange(processes, rows, channel, Order::LastToFirst,
-                  mostRowsOf(rows.blocks),
-                  windowOf(rows, mostRowsOf(rows.blocks) *
-                                     static_cast<size_t>(processes.count()))),
-      to(to), reads(window * all), writes(window * all) {}
+    : RowExchange(processes, std::move(rows), channel, Order::LastToFirst,
+                  mostRowsOf(rows.blocks)),
+      to(to), writes(window * all) {}
 
 void RowCopy::postReceives(size_t turn) {
   if (to == To::First && me != 0)

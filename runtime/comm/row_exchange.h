@@ -66,9 +66,10 @@ public:
 
 protected:
   enum class Order { FirstToLast, LastToFirst };
-  /// `sliceRows`: rows of a block in a turn; a divisor of those of all blocks.
-  RowExchange(Processes &processes, const SharedRows &rows, Channel channel,
-              Order order, size_t sliceRows, size_t window);
+  /// `mostRows`: of a block in a turn; a divisor of those of blocks that have
+  /// more.
+  RowExchange(Processes &processes, SharedRows &&rows, Channel channel,
+              Order order, size_t mostRows);
 
   /// What process `rank` owns of a turn; no rows where that is nothing.
   RowBlock ownedBy(size_t rank, size_t turn) const;
@@ -92,9 +93,11 @@ protected:
   void send(size_t turn, size_t to, std::span<const float> values);
   void receive(size_t turn, size_t from, std::span<float> values);
   Processes &processes;
-  const SharedRows &rows;
+  const SharedRows rows;
   size_t me, all;
+  size_t sliceRows; ///< of a block in a turn
   size_t window;
+  std::vector<PendingRead<float>> reads; ///< by `place`
 
 private:
   void note(size_t turn, const Processes::Request &message) {
@@ -106,7 +109,7 @@ private:
 
   Channel channel;
   Order order;
-  size_t sliceRows, slices = 1, turns = 0;
+  size_t slices, turns;
   /// How many turns receive, send, and are over.
   size_t received = 0, sent = 0, ended = 0;
   /// Of a turn that is under way one to and one from each process at most, and
@@ -130,11 +133,9 @@ public:
     /// their order.
     virtual void done(size_t block, std::span<const float> sums) = 0;
   };
-  RowSum(Processes &processes, const SharedRows &rows, Steps &steps);
+  RowSum(Processes &processes, SharedRows &&rows, Steps &steps);
 
 private:
-  RowSum(Processes &processes, const SharedRows &rows, Steps &steps,
-         const SumTurns &turns);
   void postReceives(size_t turn) override;
   void postSends(size_t turn) override;
   void end(size_t turn) override;
@@ -143,9 +144,7 @@ private:
   std::span<float> roomFor(size_t turn, size_t rank, size_t count);
 
   Steps &steps;
-  size_t mostRows;
   std::vector<float> room, spare;
-  std::vector<PendingRead<float>> reads; ///< by `place`
   std::vector<const float *> terms;
 };
 
@@ -155,7 +154,7 @@ class RowCopy final : public RowExchange {
 public:
   enum class To { All, First };
   /// `channel`: of those that are under way at the same time each has its own.
-  RowCopy(Processes &processes, const SharedRows &rows, To to,
+  RowCopy(Processes &processes, SharedRows &&rows, To to,
           Channel channel = Channel::Copies);
 
 private:
@@ -165,7 +164,6 @@ private:
 
   To to;
   /// By `place`. What was written is in the arena when it goes.
-  std::vector<PendingRead<float>> reads;
   std::vector<PendingWrite<float>> writes;
 };
 

@@ -12,7 +12,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
-#include <spawn.h>
 #include <string_view>
 #include <unistd.h>
 
@@ -26,38 +25,32 @@ void startWitness(const std::string &name, const std::string &step) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return;
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_adddup2(&files, ends[0], STDIN_FILENO);
-  // What ends all processes in order reaches the shell, too.
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t signals;
-  sigfillset(&signals);
-  posix_spawnattr_setsigmask(&attributes, &signals);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   // Launchers drop what they have not read when all ends.
   const char *script =
       "if read -r line; then [ \"$line\" ] || exit; else echo \"error: $0 has "
       "died without a word, as processes do that the system kills where memory "
       "is short\" >&2; fi; sleep 0.2; [ \"$1\" ] && scancel --signal=KILL "
       "\"$1\"";
-  const char *words[] = {"sh",         "-c",         script,
-                         name.c_str(), step.c_str(), nullptr};
-  pid_t shell = 0;
+  pid_t shell = fork();
+  if (shell == 0) {
+    // What ends all processes in order reaches the shell, too.
+    sigset_t signals;
+    sigfillset(&signals);
+    sigprocmask(SIG_SETMASK, &signals, nullptr);
+    dup2(ends[0], STDIN_FILENO);
+    execl("/bin/sh", "sh", "-c", script, name.c_str(), step.c_str(), nullptr);
+    _exit(1);
+  }
+  if (shell < 0)
+    return;
   // Both ends stay open here: so what is written to a shell that is gone is no
   // error.
-  if (posix_spawn(&shell, "/bin/sh", &files, &attributes,
-                  const_cast<char **>(words), environ) == 0) {
-    toWitness = ends[1];
-    for (int signal : {SIGINT, SIGTERM, SIGHUP})
-      if (std::signal(signal, endBySignal) == SIG_IGN)
-        std::signal(signal, SIG_IGN);
-    // An MPI that cannot begin says why, and exits.
-    std::atexit([] { dismissWitness(/*endsAll=*/true); });
-  }
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
+  toWitness = ends[1];
+  for (int signal : {SIGINT, SIGTERM, SIGHUP})
+    if (std::signal(signal, endBySignal) == SIG_IGN)
+      std::signal(signal, SIG_IGN);
+  // An MPI that cannot begin says why, and exits.
+  std::atexit([] { dismissWitness(/*endsAll=*/true); });
 }
 
 void dismissWitness(bool endsAll) {

@@ -620,7 +620,7 @@ int endWithError(Processes *processes, const std::string &message) {
   }
   // Often all make the same mistake: once told it is enough.
   if (!processes->isFirst())
-    sleep(1);
+    usleep(1'000'000);
   say("error: " + printable(processes->name()) + ": " + message + "\n");
   usleep(200'000); // MPICH's launcher drops what it has not read by then
   processes->abort(1);

@@ -280,18 +280,43 @@ void forEach(const std::vector<Prompt> &prompts, std::vector<bool> &bad,
   }
 }
 
+/// A value, or a list of values behind their number.
+template <typename T> void pack(std::string &to, const T &part) {
+  if constexpr (requires { part.size(); }) {
+    pack(to, part.size());
+    to.append(reinterpret_cast<const char *>(part.data()),
+              part.size() * sizeof *part.data());
+  } else {
+    static_assert(std::is_trivially_copyable_v<T>);
+    to.append(reinterpret_cast<const char *>(&part), sizeof part);
+  }
+}
+template <typename T> void unpack(std::string_view &from, T &part) {
+  if constexpr (requires { part.size(); }) {
+    size_t size = 0;
+    unpack(from, size);
+    part.resize(size);
+    std::memcpy(part.data(), from.data(), size * sizeof *part.data());
+    from.remove_prefix(size * sizeof *part.data());
+  } else {
+    std::memcpy(&part, from.data(), sizeof part);
+    from.remove_prefix(sizeof part);
+  }
+}
+
 /// Keeps the texts of a process for the first one, which tells how it gets on
 /// with its own.
 class KeptTexts : public TextAudience {
 public:
-  explicit KeptTexts(std::optional<TextProgress> progress)
-      : progress(std::move(progress)) {}
-
+  /// Tells how so many texts get on, of those that `what` says.
+  void tell(size_t count, const std::string &what) {
+    progress.emplace(count, what);
+  }
   void show(size_t text, std::string_view part) override {
     texts[text].shown += part;
   }
   void end(size_t text, Generated generated) override {
-    texts[text].generated = std::move(generated);
+    texts[text].ended = std::move(generated);
     if (progress)
       progress->end();
   }
@@ -313,26 +338,23 @@ public:
       for (std::string_view rest = packed; !rest.empty();) {
         size_t number = 0;
         unpack(rest, number);
-        forEachPart(texts[number], [&](auto &part) { unpack(rest, part); });
+        KeptText &text = texts[number];
+        text.ended.emplace();
+        forEachPart(text, [&](auto &part) { unpack(rest, part); });
       }
     if (!show)
       return;
     for (auto &[number, text] : texts) {
       show->show(number, text.shown);
-      show->end(number, std::move(text.generated));
+      show->end(number, *std::move(text.ended));
     }
   }
 
 private:
-  struct Text {
-    std::string shown;
-    Generated generated;
-  };
-
   /// All that a text has, one part after the other.
   template <typename AnyText, typename Visit>
   static void forEachPart(AnyText &text, Visit visit) {
-    auto &generated = text.generated;
+    auto &generated = *text.ended;
     visit(text.shown);
     visit(generated.text);
     visit(generated.ids);
@@ -344,31 +366,7 @@ private:
     visit(generated.chances);
   }
 
-  /// A value, or a list of values behind their number.
-  template <typename T> static void pack(std::string &to, const T &part) {
-    if constexpr (requires { part.size(); }) {
-      pack(to, part.size());
-      to.append(reinterpret_cast<const char *>(part.data()),
-                part.size() * sizeof *part.data());
-    } else {
-      static_assert(std::is_trivially_copyable_v<T>);
-      to.append(reinterpret_cast<const char *>(&part), sizeof part);
-    }
-  }
-  template <typename T> static void unpack(std::string_view &from, T &part) {
-    if constexpr (requires { part.size(); }) {
-      size_t size = 0;
-      unpack(from, size);
-      part.resize(size);
-      std::memcpy(part.data(), from.data(), size * sizeof *part.data());
-      from.remove_prefix(size * sizeof *part.data());
-    } else {
-      std::memcpy(&part, from.data(), sizeof part);
-      from.remove_prefix(sizeof part);
-    }
-  }
-
-  std::map<size_t, Text> texts;
+  std::map<size_t, KeptText> texts;
   std::optional<TextProgress> progress;
 };
 
@@ -490,11 +488,18 @@ void requireSameOptions(Processes &processes, const GenerateOptions &options,
   const SamplerOptions &sampler = options.sampler;
   uint64_t seed = options.isNamedSeed ? options.seed : 0;
   std::string told = fmt::format(
-      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", count, options.tokens,
-      options.stopWhenFull, options.stop, options.endTokens, options.logprobs,
-      options.lookahead, seed, sampler.bias, sampler.repeatPenalty,
-      sampler.temperature, sampler.topK, sampler.topP, sampler.minP,
-      sampler.typicalP, sampler.greedy);
+      "{} {} {} {} {} {} {} {} {} {} {} {} {}", count, options.tokens,
+      options.stopWhenFull, options.logprobs, options.lookahead, seed,
+      sampler.repeatPenalty, sampler.temperature, sampler.topK, sampler.topP,
+      sampler.minP, sampler.typicalP, sampler.greedy);
+  pack(told, options.endTokens);
+  pack(told, options.stop.size());
+  for (const std::string &stop : options.stop)
+    pack(told, stop);
+  for (auto [token, bias] : sampler.bias) {
+    pack(told, token);
+    pack(told, bias);
+  }
   processes.requireSame("other options", checksumOf(told),
                         "give all of them the same ones");
 }
@@ -557,11 +562,14 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     if ((chat || answers) && !command.json) // the answer alone is shown
       prompt.text.clear();
   });
-  if (processes)
+  if (processes) {
+    std::string told;
+    for (const std::vector<int32_t> &one : tokens)
+      pack(told, one);
     processes->requireSame(chat ? "another tokenizer or chat template"
                                 : "another tokenizer",
-                           checksumOf(fmt::format("{}", tokens)),
-                           "give all of them the same files");
+                           checksumOf(told), "give all of them the same files");
+  }
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);
@@ -610,15 +618,14 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     std::vector<std::vector<int32_t>> own(tokens.size());
     for (auto i = static_cast<size_t>(processes->rank()); i < own.size();
          i += count)
-      own[i] = tokens[i];
-    std::optional<TextProgress> progress;
+      own[i] = std::vector(tokens[i]);
+    KeptTexts kept;
     if (speaks)
-      progress.emplace(
+      kept.tell(
           static_cast<size_t>(command.count *
                               std::ranges::count_if(
                                   own, [](auto &one) { return !one.empty(); })),
           fmt::format(" of the first of {} processes", count));
-    KeptTexts kept(std::move(progress));
     failed = processes->sum(promptsWith(
         generateAll(*logits, *tokenizer, own, command.count, options, kept)));
     stopText.store(processes->sum(stopText.load()) > 0);

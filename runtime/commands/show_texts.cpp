@@ -205,7 +205,7 @@ void PlainTexts::beginTurn() {
 
 void PlainTexts::show(size_t text, std::string_view part) {
   if (text != turn) {
-    ahead[text].text += part;
+    ahead[text].shown += part;
     return;
   }
   beginTurn();
@@ -217,7 +217,7 @@ void PlainTexts::end(size_t text, Generated generated) {
   for (auto next = ahead.find(turn); next != ahead.end();
        next = ahead.find(turn)) {
     beginTurn();
-    printText(next->second.text);
+    printText(next->second.shown);
     std::optional<Generated> whole = std::move(next->second.ended);
     ahead.erase(next);
     if (!whole) // what is still to come of it is shown at once

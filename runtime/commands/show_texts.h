@@ -91,6 +91,12 @@ protected:
   size_t tokens = 0;
 };
 
+/// What there is of a text that is not to be shown yet.
+struct KeptText {
+  std::string shown;
+  std::optional<Generated> ended;
+};
+
 /// In their order, with lines `---` between them: the text whose turn it is as
 /// it grows, one that is ahead of it when its turn comes. A summary behind
 /// each.
@@ -112,12 +118,7 @@ private:
   /// The text whose turn it is: what was before it has been shown.
   size_t turn = 0;
   bool isBegun = false;
-  /// What there is of texts that are ahead.
-  struct Ahead {
-    std::string text;
-    std::optional<Generated> ended;
-  };
-  std::map<size_t, Ahead> ahead;
+  std::map<size_t, KeptText> ahead;
 };
 
 /// An object a line, as they end.

@@ -37,6 +37,10 @@ private:
   std::fenv_t before;
 };
 
+size_t blocksIn(const tfm_rows &rows) {
+  return rows.block == 0 ? 0 : (rows.count + rows.block - 1) / rows.block;
+}
+
 } // namespace
 
 SharedUpdate::SharedUpdate(Model &model, Processes *processes)
@@ -45,28 +49,28 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
     rank = static_cast<size_t>(processes->rank());
     count = static_cast<size_t>(processes->count());
   }
-  addPart(decayed, TFM_UPDATE_DECAYED, model.variant().decayed);
-  addPart(plain, TFM_UPDATE_PLAIN, model.variant().plain);
+  const tfm_variant &variant = model.variant();
+  size_t first = blocksIn(variant.decayed);
+  blocks = std::vector<Block>(first + blocksIn(variant.plain));
+  addPart(decayed, TFM_UPDATE_DECAYED, variant.decayed,
+          std::span(blocks).first(first));
+  addPart(plain, TFM_UPDATE_PLAIN, variant.plain,
+          std::span(blocks).subspan(first));
   if (blocks.empty() && model.rowCount() > 0)
     throw InputError(fmt::format(
         "this build of {} for {} has no updates for a sum of gradients as a "
         "tree: build it with -D train.sum=sequential, or run with --device cpu",
-        model.descriptor().name, model.variant().target));
+        model.descriptor().name, variant.target));
   if (count > 1)
     link = model.device().link(*processes);
-  std::vector<Model::RowUse> uses = model.rowUses();
   // NCCL's devices have all values, and make copies of these themselves.
   bool hasMasters = count > 1 && !link && model.find(TFM_REFRESH);
   for (Block &block : blocks) {
-    bool needsValues = false;
-    for (size_t i = 0; i < block.rows.count; ++i) {
-      const Model::RowUse &use = uses[block.rows.first + i];
-      block.gradientDone = std::max(block.gradientDone, use.gradientDone);
-      block.valueUsed = std::min(block.valueUsed, use.valueUsed);
-      block.sharesCopies |= hasMasters && use.readsCopy;
-      needsValues |= use.readsValue;
-    }
-    block.sharesValues = needsValues || !hasMasters;
+    Model::RowUse use = model.useOf(block.rows.first, block.rows.count);
+    block.gradientDone = use.gradientDone;
+    block.valueUsed = use.valueUsed;
+    block.sharesCopies = hasMasters && use.readsCopy;
+    block.sharesValues = use.readsValue || !hasMasters;
   }
   put(link ? inRuns()
            : sorted([](const Block &block) { return block.gradientDone; }));
@@ -81,16 +85,14 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
     model.discardRows(state, 0, model.rowCount());
   if (link)
     return;
-  gradients = shared(Model::Rows::Gradients);
-  values = shared(Model::Rows::Values, &Block::sharesValues);
-  sums = std::make_unique<RowSum>(*processes, gradients,
-                                  static_cast<RowSum::Steps &>(*this));
-  valueCopy = std::make_unique<RowCopy>(*processes, values, RowCopy::To::All);
-  if (hasMasters) {
-    narrowCopies = shared(Model::Rows::Copies, &Block::sharesCopies);
-    narrowCopy = std::make_unique<RowCopy>(
-        *processes, narrowCopies, RowCopy::To::All, Channel::NarrowCopies);
-  }
+  sums.reset(new RowSum(*processes, shared(Model::Rows::Gradients), *this));
+  valueCopy.reset(new RowCopy(*processes,
+                              shared(Model::Rows::Values, &Block::sharesValues),
+                              RowCopy::To::All));
+  if (hasMasters)
+    narrowCopy.reset(new RowCopy(
+        *processes, shared(Model::Rows::Copies, &Block::sharesCopies),
+        RowCopy::To::All, Channel::NarrowCopies));
   bothCopies = {valueCopy.get(), narrowCopy.get()};
   copies = std::span(bothCopies).first(hasMasters ? 2 : 1);
   needs = sorted([](const Block &block) { return block.valueUsed; });
@@ -119,21 +121,23 @@ SharedUpdate::Sorted SharedUpdate::inRuns() const {
   return order;
 }
 
-void SharedUpdate::addPart(Part &part, const char *name, const tfm_rows &rows) {
+void SharedUpdate::addPart(Part &part, const char *name, const tfm_rows &rows,
+                           std::span<Block> itsBlocks) {
   if (rows.block == 0)
     return;
   const tfm_function &function = model.function(name);
   part = {&function, &Model::input(function, "row"),
           Model::findInput(function, "hyper"), &Model::input(function, "scale"),
           rows};
-  for (size_t row = 0; row < rows.count; row += rows.block)
-    blocks.push_back({&part, {rows.first + row, rows.block}});
+  for (size_t i = 0; i < itsBlocks.size(); ++i)
+    itsBlocks[i] = {&part, {rows.first + i * rows.block, rows.block}};
 }
 
 void SharedUpdate::put(const Sorted &order) {
-  std::vector<Block> before = blocks;
+  std::vector<Block> ordered(blocks.size());
   for (size_t i = 0; i < blocks.size(); ++i)
-    blocks[i] = before[order[i].second];
+    ordered[i] = blocks[order[i].second];
+  blocks.swap(ordered);
 }
 
 std::vector<RowBlock> SharedUpdate::runs() const {
@@ -317,7 +321,7 @@ float SharedUpdate::run(const std::array<float, 4> &hyper) {
     if (block < blocks.size())
       update(blocks[block], hyper, scale);
     // Others get it while the next one is computed.
-    if (values.isHostMemory)
+    if (model.device().isHostMemory())
       advanceCopies(round + 1);
   }
   if (link) {
@@ -332,7 +336,7 @@ float SharedUpdate::run(const std::array<float, 4> &hyper) {
   latest.updated = now();
   if (!copies.empty()) {
     isCopying = true;
-    if (!values.isHostMemory) // it goes on by itself
+    if (!model.device().isHostMemory()) // it goes on by itself
       awaitParameters();
   }
   return norm;
@@ -344,8 +348,7 @@ bool SharedUpdate::keepsMasters() const {
 }
 
 void SharedUpdate::gather(Model::Rows of) {
-  SharedRows rows = shared(of);
-  RowCopy copy(*processes, rows, RowCopy::To::First);
+  RowCopy copy(*processes, shared(of), RowCopy::To::First);
   copy.begin();
   copy.finish();
 }

@@ -93,7 +93,8 @@ private:
   /// Numbers of blocks, each behind what they are sorted by.
   using Sorted = std::vector<std::pair<uint64_t, size_t>>;
 
-  void addPart(Part &part, const char *name, const tfm_rows &rows);
+  void addPart(Part &part, const char *name, const tfm_rows &rows,
+               std::span<Block> itsBlocks);
   /// Where keys are the same the earlier block comes first.
   Sorted sorted(uint64_t (*key)(const Block &)) const;
   /// Such that each process's own follow each other, for devices that exchange
@@ -139,11 +140,10 @@ private:
   /// order of the rows. Block i belongs to process i % count.
   std::vector<Block> blocks;
   Sorted inOrder;
-  SharedRows gradients, values, narrowCopies;
   /// Null where one process does it all, or devices do it by themselves.
-  std::unique_ptr<RowSum> sums;
+  std::unique_ptr<RowExchange> sums;
   /// Of values, and where the build computes in bf16 of what it reads instead.
-  std::unique_ptr<RowCopy> valueCopy, narrowCopy;
+  std::unique_ptr<RowExchange> valueCopy, narrowCopy;
   std::array<RowExchange *, 2> bothCopies{};
   std::span<RowExchange *const> copies; ///< those that there are
   std::unique_ptr<DeviceLink> link;     ///< of such devices

@@ -810,6 +810,23 @@ class Folders(unittest.TestCase):
         self.write(dict(config, layer_types=config["layer_types"] + ["sliding_attention"]))
         self.refused("config.json: layer_types is [", "it has 4 entries, but num_hidden_layers is 3")
 
+    def test_positions_as_published_configurations_have_them(self):
+        shutil.rmtree(self.model)
+        shutil.copytree(FAMILIES / "olmo3_yarn", self.model)
+        config = json.loads((FAMILIES / "olmo3_yarn" / "config.json").read_text())
+        full = config["rope_parameters"]["full_attention"]
+        full["rope_theta"] = config["rope_parameters"]["sliding_attention"]["rope_theta"] = 500000.0
+        self.write(config)
+        imported = tfmc("import", self.model)
+        self.assertEqual(imported.returncode, 0, imported.stderr)
+        self.assertIn('scaling = "yarn"', imported.stdout)
+        del config["rope_parameters"]
+        config["rope_scaling"] = {key: value for key, value in full.items() if key != "rope_theta"}
+        self.write(dict(config, rope_theta=500000))
+        self.assertEqual(tfmc("import", self.model).stdout, imported.stdout)
+        self.write(dict(config, rope_theta=10000.0))
+        self.refused("rope_theta is 10000.0", "`rope_parameters` has one for each kind of them")
+
     def test_generation(self):
         def block(config):
             self.write(config, "generation_config.json")

@@ -155,7 +155,7 @@ TEST(RowExchange, AddsUpAndSpreads) {
       } steps;
       std::vector<size_t> &done = steps.floats;
       done.resize(shared.blocks.size());
-      RowSum sum(processes, shared, steps);
+      RowSum sum(processes, SharedRows(shared), steps);
       for (int time = 0; time < 2; ++time) {
         sum.begin();
         for (size_t ready = 0; ready < sum.rounds(); ready += rank + 1)
@@ -175,13 +175,13 @@ TEST(RowExchange, AddsUpAndSpreads) {
       }
       sum.begin();
       sum.finish();
-      RowCopy toFirst(processes, shared, RowCopy::To::First);
+      RowCopy toFirst(processes, SharedRows(shared), RowCopy::To::First);
       toFirst.begin();
       toFirst.finish();
       for (size_t i = 0; i < length; ++i)
         ASSERT_EQ(all()[i], rank == 0 || ownerOf(i) == rank ? expected[i]
                                                             : terms[rank][i]);
-      RowCopy toAll(processes, shared, RowCopy::To::All);
+      RowCopy toAll(processes, SharedRows(shared), RowCopy::To::All);
       toAll.begin();
       toAll.finish();
       EXPECT_TRUE(std::ranges::equal(all(), expected));
@@ -215,7 +215,7 @@ TEST(RowExchange, NamesWhoDoesNotAnswer) {
           SharedRows shared = {blocksOf(0, 4, 1),
                                DeviceRows(device, /*offset=*/0, TFM_ROW),
                                /*isHostMemory=*/true};
-          RowCopy copy(processes, shared, RowCopy::To::All);
+          RowCopy copy(processes, SharedRows(shared), RowCopy::To::All);
           if (processes.rank() == 3)
             return;
           copy.begin();
