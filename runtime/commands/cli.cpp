@@ -407,12 +407,15 @@ std::string failure(const CLI::App *app, const CLI::Error &error) {
   for (const CLI::App *chosen : app->get_subcommands())
     if (chosen->get_name() == "generate")
       keys = {"generate.batch", "generate.cache", "train.precision"};
-  for (const std::string &word : app->remaining(/*recurse=*/true))
+  for (const std::string &word : app->remaining(/*recurse=*/true)) {
+    if (word.starts_with("-D"))
+      return text + "`-D` is for the build: tfmc build FILE -D NAME=VALUE\n";
     for (const std::string &key : keys) {
       std::string option = "--" + key.substr(key.find('.') + 1);
       if (word == option || word.starts_with(option + "="))
         return text + "The recipe has it: build with -D " + key + "=...\n";
     }
+  }
   return text;
 }
 

@@ -570,8 +570,11 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
                           part.right, part.asked));
   };
   line("exact match ", all);
-  line("  prompts not in the training part  ", match.unseen);
-  line("  prompts also in the training part ", match.seen);
+  // Of no prompts there is no share.
+  if (match.unseen.asked > 0)
+    line("  prompts not in the training part  ", match.unseen);
+  if (match.seen.asked > 0)
+    line("  prompts also in the training part ", match.seen);
 }
 
 } // namespace tfm

@@ -47,6 +47,9 @@ static void readObject(std::string_view line, Prompt &prompt, bool areMessages,
   else if (member == object.end())
     prompt.problem = areMessages
                          ? "this object has neither \"prompt\" nor \"messages\""
+                     : object.contains("messages")
+                         ? "this object has \"messages\", which are read with "
+                           "--chat, and no \"prompt\""
                          : "this object has no \"prompt\"";
   else if (areMessages && member->is_array() && isMessageList(member->dump()))
     prompt.text =

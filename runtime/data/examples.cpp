@@ -41,9 +41,11 @@ public:
     // All of the data may be for validation; there may not be none of it.
     if (trainCount == 0 && (spec.validation < 1 || examples.empty()))
       throw InputError(fmt::format(
-          "the data has {} example{}, too few for a training part beside "
-          "data.validation = {}",
-          examples.size(), examples.size() == 1 ? "" : "s", spec.validation));
+          "{} has {} example{}, too few for a training part beside "
+          "data.validation = {}: add examples, or build with a smaller "
+          "-D data.validation",
+          origin(), examples.size(), examples.size() == 1 ? "" : "s",
+          spec.validation));
     auto named = [&](const std::string &text,
                      const char *what) -> std::optional<int32_t> {
       if (text.empty())

@@ -69,15 +69,26 @@ template <typename Use> void eachLine(std::string_view text, Use use) {
   }
 }
 
-/// A member of a JSON document; `where` is for messages.
+/// The first members of a document that are texts or messages: `"a" or "b"`.
+std::string fieldsOf(const json &document) {
+  std::string names;
+  int count = 0;
+  for (const auto &[name, value] : document.items())
+    if ((value.is_string() || name == "messages") && ++count <= 4)
+      names += (count > 1 ? " or \"" : "\"") + name + "\"";
+  return names;
+}
+
+/// A member of a JSON document; `where` is for messages, and `hint` for those
+/// that say in which other members there are texts.
 std::string fieldOf(const json &document, const std::string &field,
-                    const std::string &where) {
-  if (!document.is_object() || !document.contains(field))
-    throw InputError(
-        where + ": there is no text in the field \"" + field + "\"" +
-        (document.is_object() && document.contains("messages")
-             ? ", but there are \"messages\": json(..., field = \"messages\")"
-             : ""));
+                    const std::string &where, const char *hint = "") {
+  if (!document.is_object() || !document.contains(field)) {
+    std::string others = document.is_object() ? fieldsOf(document) : "";
+    throw InputError(where + ": there is no text in the field \"" + field +
+                     "\"" +
+                     (others.empty() ? "" : ", but in " + others + hint));
+  }
   if (!document[field].is_string())
     throw InputError(where + ": the field \"" + field + "\" is no text, but " +
                      document[field].type_name());
@@ -244,8 +255,8 @@ private:
         add(messages.read(*field, toolsOf(document, where), where), number,
             isLine);
       else
-        add(fieldOf(document, data.field, where), std::string::npos, number,
-            isLine);
+        add(fieldOf(document, data.field, where, ": json(..., field = NAME)"),
+            std::string::npos, number, isLine);
       return;
     }
     std::string prompt = fieldOf(document, "prompt", where);

@@ -938,6 +938,11 @@ data json("sums.jsonl", field = "text", validation = 0.2, answer_after = "=", en
             piped = run(model, "eval", "--weights", "run", "--data", "-", "--json", cwd=folder,
                         stdin=other.read_text())
             self.assertEqual(piped.stdout, result.stdout)
+            # Of no prompts there is no share to show.
+            other.write_text(lines[0] + "\n")
+            shown = ok("eval", "--weights", "run", "--data", other).stdout
+            self.assertIn("exact match ", shown)
+            self.assertNotIn("of 0)", shown)
             other.write_text('{"text": "1+1=2"}\n{"text": "1 + 1 = 1 + 1 = 2"}\n')
             result = ok("eval", "--weights", "run", "--data", other, "--json")
             self.assertIn(f"note: 1 of the 2 examples of {other} have more than sequence + 1 = 10 "

@@ -486,6 +486,8 @@ SymbolicValue Expressions::evalIndex(const Expr &expr, Scope &scope) {
       if (value.isTensorLike())
         d.help("`gather(" + table + ", " + sources.text(e->range) +
                ")` reads the rows that ids choose");
+      else if (value.is(SymbolicValue::None))
+        d.help("an axis of size 1 is made by `rearrange(x, \"B T -> B T 1\")`");
     }
     return std::nullopt;
   };
@@ -548,19 +550,30 @@ SymbolicValue Expressions::evalIndex(const Expr &expr, Scope &scope) {
       return SymbolicValue();
     if (first->value() < 0 || last->value() > extent.value() ||
         first->value() >= last->value()) {
-      Range range = subscript.first  ? subscript.first->range
-                    : subscript.last ? subscript.last->range
-                                     : expr.range;
       bool isEmpty = first->value() >= last->value() && first->value() >= 0 &&
                      last->value() <= extent.value();
-      reporter.error(212, range,
-                     isEmpty ? "nothing lies from " +
-                                   SymbolicValue::integer(*first).show() +
-                                   " up to, but without " +
-                                   SymbolicValue::integer(*last).show()
-                             : "the index leaves the axis " +
-                                   SymbolicValue::integer(extent).show() +
-                                   " of " + showShape(tensor->dims));
+      // Which of both leaves the axis; of an empty slice it is where it begins.
+      bool isLast = !isEmpty && subscript.last && first->value() >= 0 &&
+                    first->value() < extent.value();
+      Range range = isLast            ? subscript.last->range
+                    : subscript.first ? subscript.first->range
+                    : subscript.last  ? subscript.last->range
+                                      : expr.range;
+      Diagnostic &d =
+          reporter.error(212, range,
+                         isEmpty ? "nothing lies from " +
+                                       SymbolicValue::integer(*first).show() +
+                                       " up to, but without " +
+                                       SymbolicValue::integer(*last).show()
+                                 : "the index leaves the axis " +
+                                       SymbolicValue::integer(extent).show() +
+                                       " of " + showShape(tensor->dims));
+      if (isLast)
+        d.help("`a:b` ends before `b`, which is at most " +
+               SymbolicValue::integer(extent).show());
+      else if (!isEmpty)
+        d.help("places count from 0, the last is " +
+               SymbolicValue::integer(extent - Dim(1)).show() + ", or `-1`");
       return SymbolicValue();
     }
     Dim size = *last - *first;

@@ -173,7 +173,11 @@ SymbolicValue Operators::arithmetic(StringRef op, const SymbolicValue &a,
       Diagnostic &d = reporter.error(
           408, expr.kids[left ? 0 : 1]->range,
           "`" + op + "` takes numbers and tensors, not " + wrong.describe());
-      if (op == "*" && wrong.is(SymbolicValue::NodeRef))
+      bool isLayers =
+          wrong.is(SymbolicValue::NodeRef) ||
+          (wrong.is(SymbolicValue::List) && !wrong.items().empty() &&
+           wrong.items().front().is(SymbolicValue::NodeRef));
+      if (op == "*" && isLayers)
         d.help("layers repeat with `repeat(n) Block(...)`");
     }
     return SymbolicValue();

@@ -8,6 +8,7 @@
 #include "compiler/frontend/elaborate/Overrides.h"
 
 #include "compiler/frontend/recipe/Recipe.h"
+#include "compiler/frontend/syntax/Habits.h"
 #include "compiler/frontend/syntax/Parser.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -67,6 +68,15 @@ const Expr *Overrides::use(Override &define, Wanted wanted) {
   expr->text = quoted.back();
   trees.storage.push_back(std::move(expr));
   return trees.storage.back().get();
+}
+
+/// What `name` of other libraries is among `entries` of a recipe, else empty.
+static StringRef calledHere(StringRef name,
+                            llvm::ArrayRef<std::string> entries) {
+  for (StringRef habit : {entryHabit(name), argumentHabit(name, entries)})
+    if (habit.consume_front("it is called `"))
+      return habit.split('`').first;
+  return "";
 }
 
 void Overrides::reportUnused() {
@@ -130,17 +140,25 @@ void Overrides::reportUnused() {
         names = entries->second;
       entry = last;
     }
-    std::string guess = closestName(entry.empty() ? blockName : entry, names);
-    // `train.lr` is `train.optimizer.lr`.
-    for (const auto &[form, entries] : recipeEntries)
-      if (!entry.empty() && StringRef(form).starts_with(prefix) &&
-          llvm::is_contained(entries, entry)) {
-        prefix = form + ".";
-        guess = entry.str();
-        break;
-      }
+    StringRef wanted = entry.empty() ? blockName : entry;
+    std::string guess = closestName(wanted, names);
     if (!guess.empty())
-      d->help("did you mean `" + prefix + guess + "`?");
+      guess = prefix + guess;
+    // `train.lr` is `train.optimizer.lr`, and `batch` and `batch_size` are
+    // `train.batch`.
+    std::vector<std::string> elsewhere;
+    for (const auto &[form, entries] : recipeEntries) {
+      StringRef name = wanted;
+      if (entry.empty() && !llvm::is_contained(entries, name))
+        name = calledHere(wanted, entries);
+      if (StringRef(form).starts_with(prefix) &&
+          llvm::is_contained(entries, name))
+        elsewhere.push_back(form + "." + name.str());
+    }
+    if (!elsewhere.empty())
+      guess = llvm::join(elsewhere, "` or `");
+    if (!guess.empty())
+      d->help("did you mean `" + guess + "`?");
     else if (!names.empty())
       d->help("it has `" + llvm::join(names, "`, `") + "`");
   }

@@ -138,12 +138,20 @@ void ParamMembers::declare(Node &node, const Member &member, Scope &scope,
       node.members[member.name] = tie.value;
       return;
     }
-    if (!tie.value.isPoison())
-      reporter.error(703, tie.range,
-                     "`" + member.name + "` is a parameter of `" +
-                         node.decl->name +
-                         "`: it can be tied to another parameter, not to " +
-                         tie.value.describe());
+    if (!tie.value.isPoison()) {
+      Diagnostic &d = reporter.error(
+          703, tie.range,
+          "`" + member.name + "` is a parameter of `" + node.decl->name +
+              "`: it can be tied to another parameter, not to " +
+              tie.value.describe());
+      // `weight = wte` for `weight = wte.weight`.
+      if (tie.value.is(SymbolicValue::NodeRef))
+        if (auto same = tie.value.node()->members.find(member.name);
+            same != tie.value.node()->members.end() &&
+            same->second.is(SymbolicValue::ParamRef))
+          d.help("write `" + member.name + " = " + sources.text(tie.range) +
+                 "." + member.name + "`");
+    }
     node.members[member.name] = SymbolicValue();
     return;
   }

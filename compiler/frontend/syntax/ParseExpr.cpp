@@ -248,8 +248,15 @@ void Parser::parseSubscripts(std::vector<Subscript> &subscripts) {
       subscript.first = parseExpr();
     if (consume(":")) {
       subscript.isSlice = true;
-      if (!tok().is("]") && !tok().is(","))
+      if (!tok().is("]") && !tok().is(",") && !tok().is(":"))
         subscript.last = parseExpr();
+      if (tok().is(":")) {
+        unexpected("`,` or `]`")
+            .help(
+                "slices have no step; `rearrange(x, \"B (n two) -> B n two\", "
+                "two = 2)` makes pairs, of which an index takes one");
+        break;
+      }
     }
     subscripts.push_back(subscript);
     if (!consume(","))

@@ -71,6 +71,8 @@ Diagnostic &Parser::unexpected(const Twine &expected) {
   else if (at && list.tokens[at - 1].isName("repeat"))
     d.help("how often it is repeated stands in parentheses: `repeat(layers) "
            "Block(width)`");
+  else if (at && list.tokens[at - 1].isName("lambda"))
+    d.help(nameHabit("lambda"));
   return d;
 }
 

@@ -88,7 +88,14 @@ TEST(Tokenizers, DataThatCannotBeReadHasNoAlphabet) {
   EXPECT_EQ(alphabetOf("lines", "good\nbad \xff\n"),
             "F:2: not UTF-8 text: only a tokenizer of bytes takes it");
   EXPECT_EQ(alphabetOf("json", "{\"x\": \"a\"}\n{\"z\": \"a\"}\n"),
-            "F:2: there is no text in the field \"x\"");
+            "F:2: there is no text in the field \"x\", but in \"z\": json(..., "
+            "field = NAME)");
+  EXPECT_EQ(alphabetOf("json", R"({"id": 3, "messages": []})"),
+            "F:1: there is no text in the field \"x\", but in \"messages\": "
+            "json(..., field = NAME)");
+  EXPECT_EQ(alphabetOf("pairs", R"({"question": "q", "answer": "a"})"),
+            "F:1: there is no text in the field \"prompt\", but in "
+            "\"question\" or \"answer\"");
   EXPECT_EQ(alphabetOf("json", "{\"x\": 3}\n"),
             "F:1: the field \"x\" is no text, but number");
   EXPECT_EQ(alphabetOf("json", "{\"x\": \"a"),

@@ -320,6 +320,10 @@ TEST_F(CommandLine, NamesTheOptionThatMayHaveBeenMeant) {
   EXPECT_NE(run("train --batch 4")
                 .err.find("The recipe has it: build with -D train.batch=...\n"),
             std::string::npos);
+  EXPECT_NE(
+      run("train -D train.steps=4")
+          .err.find("`-D` is for the build: tfmc build FILE -D NAME=VALUE\n"),
+      std::string::npos);
   expectHelp("train --xyzzy", "did not expect --xyzzy", "");
   expectHelp("train now", "did not expect now", "");
 }
@@ -533,7 +537,8 @@ TEST_F(CommandLine, ContinuesThePromptsOfAFile) {
   std::string jsonl = "\xEF\xBB\xBF{\"prompt\": \"1+\", \"id\": 7}\n"
                       "{\"prompt\": 1}\n[1]\n{\"promt\": \"\"}\n"
                       "{\"prompt\": \"2+\"}\n{\"prompt\": \"2\n{]\n"
-                      "{\"prompt\": \"1\", \"id\": -1e999}\n";
+                      "{\"prompt\": \"1\", \"id\": -1e999}\n"
+                      "{\"messages\": []}\n";
   folder.write("p.jsonl", jsonl);
   Outcome many = run(generate + "--count 2 --json --prompts p.jsonl");
   EXPECT_EQ(many.code, 1);
@@ -544,7 +549,9 @@ TEST_F(CommandLine, ContinuesThePromptsOfAFile) {
         "p.jsonl:6: this line is no JSON: it ends too early",
         "p.jsonl:7: this line is no JSON: it goes wrong at character 2",
         "p.jsonl:8: this line is no JSON: a number in it is too large",
-        "6 of 8 prompts"})
+        "p.jsonl:9: this object has \"messages\", which are read with --chat, "
+        "and no \"prompt\"",
+        "7 of 9 prompts"})
     EXPECT_NE(many.err.find(part), std::string::npos) << many.err;
   std::vector<json> texts = lines(many.out);
   ASSERT_EQ(texts.size(), 4u);

@@ -666,6 +666,12 @@ TEST(Pairs, KeepThePromptApart) {
     EXPECT_EQ(questions[0].prompt, tokenizer->ids("3"));
     EXPECT_EQ(questions[0].answer, tokenizer->ids("45."));
   }
+  spec.files = {folder.write("a.tsv", "1+\t2\n")};
+  EXPECT_EQ(messageOf<InputError>([&] { open(spec, *tokenizer, 5, 13); }),
+            spec.files[0] +
+                " has 1 example, too few for a training part beside "
+                "data.validation = 0.5: add examples, or build with a smaller "
+                "-D data.validation");
   // Who has no prompt cannot be asked, and who has no answer cannot answer.
   spec.validation = 1;
   spec.end = "";
