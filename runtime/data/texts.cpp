@@ -203,7 +203,7 @@ public:
     if (begin != std::string::npos && text[begin] == '[') {
       json all = orderedJsonOf(text);
       if (all.is_discarded())
-        throw InputError(path + " is not valid JSON: " + faultOfJson(text));
+        refuseJson(path, text);
       for (size_t i = 0; i < all.size(); ++i)
         addDocument(all[i], i + 1, /*isLine=*/false,
                     path + ", document " + std::to_string(i + 1));

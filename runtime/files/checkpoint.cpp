@@ -105,7 +105,10 @@ std::string wayOut(const std::string &folder) {
 
 void requireCheckpoint(const std::string &folder) {
   if (!isFolder(folder))
-    throw InputError("there is no run directory " + folder);
+    throw InputError(fileExists(folder)
+                         ? folder + " is a file: name the run directory in "
+                                    "which it lies"
+                         : "there is no run directory " + folder);
   std::string missing;
   int count = 0;
   for (std::string name : checkpointFiles)

@@ -86,4 +86,8 @@ std::string faultOfJson(std::string_view text) {
                      character);
 }
 
+void refuseJson(const std::string &origin, std::string_view text) {
+  throw InputError(origin + " is not valid JSON: " + faultOfJson(text));
+}
+
 } // namespace tfm

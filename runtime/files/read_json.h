@@ -40,6 +40,9 @@ nlohmann::ordered_json objectIn(const std::string &path,
 /// only the character is said).
 std::string faultOfJson(std::string_view text);
 
+/// Throws InputError: `origin` is not valid JSON, by `faultOfJson`.
+[[noreturn]] void refuseJson(const std::string &origin, std::string_view text);
+
 } // namespace tfm
 
 #endif // TFM_RUNTIME_FILES_READ_JSON_H

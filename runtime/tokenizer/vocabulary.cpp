@@ -228,7 +228,7 @@ MergeList parseMerges(const NamedText &file) {
 json parseJson(std::string_view text, const std::string &origin) {
   json value = jsonOf(text);
   if (value.is_discarded())
-    throw InputError(origin + " is not valid JSON");
+    refuseJson(origin, text);
   return value;
 }
 

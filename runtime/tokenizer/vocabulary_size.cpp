@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/error.h"
+#include "runtime/files/read_json.h"
 #include "runtime/tokenizer/plain_table.h"
 
 #include <algorithm>
@@ -114,7 +115,7 @@ int64_t vocabularySize(std::string_view text, bool isTable,
   }
   IdReader reader(isTable, origin);
   if (!json::sax_parse(text, &reader))
-    throw InputError(origin + " is not valid JSON");
+    refuseJson(origin, text);
   if (reader.size == 0)
     throw InputError(origin + ": the vocabulary is not a table of token to id");
   return reader.size;

@@ -709,7 +709,7 @@ class Tokenizers(Folder):
         self.assertIn(f"{broken}/merges.txt:2: a merge is two tokens", message)
         (broken / "vocab.json").write_text("{")
         message = self.fails(program, "generate", "--weights", folder, "--tokenizer", broken)
-        self.assertIn(f"{broken}/vocab.json is not valid JSON", message)
+        self.assertIn(f"{broken}/vocab.json is not valid JSON: it ends too early", message)
 
     def test_chat(self):
         cases = json.loads((FIXTURES / "bpe" / "steps" / "cases.json").read_text())["smollm"]["texts"]

@@ -490,6 +490,7 @@ class Addition(WholeRun, unittest.TestCase):
                 (["generate", "--weights", self.run_folder, "--prompt", "what?"], "w"),
                 (["eval", "--weights", self.path("nothing")], "nothing"),
                 (["train", "--resume", "no/such/run"], "no/such/run"),
+                (["train", "--resume", empty], f"{empty} is a file: name the run directory in which it lies"),
                 (["train", "--init", "no.safetensors", "--out", self.path("x")],
                  "no.safetensors")):
             result = run(self.model, *arguments)

@@ -168,16 +168,24 @@ TEST(Tokenizers, IdsThatNoVocabularyHas) {
                      open),
               "F/0: the id of the token \"a\" is not a whole number of at "
               "least 0");
-    for (const char *broken :
-         {"", "{\"a\"}", "{\"a\": }", "{\"a\": 1", "{\"a\": 1,", "{\"a",
-          "{\"a\\", "{\"a\": 01}", "{\"a\": 1} x"})
-      EXPECT_EQ(sizeOf("words", {broken}, open), "F/0 is not valid JSON");
+    const std::string broken = "F/0 is not valid JSON: ";
+    for (const char *cut : {"", "{\"a\": 1", "{\"a\": 1,", "{\"a", "{\"a\\"})
+      EXPECT_EQ(sizeOf("words", {cut}, open), broken + "it ends too early");
+    for (auto [wrong, character] : {std::pair("{\"a\"}", 5),
+                                    {"{\"a\": }", 7},
+                                    {"{\"a\": 01}", 8},
+                                    {"{\"a\": 1} x", 10}})
+      EXPECT_EQ(sizeOf("words", {wrong}, open),
+                broken + "it goes wrong at character " +
+                    std::to_string(character));
     EXPECT_EQ(sizeOf("words", {"{}"}, open),
               "F/0: the vocabulary is not a table of token to id");
     // A parser that calls itself for every bracket has no stack for this.
     std::string deep(300000, '[');
-    EXPECT_EQ(sizeOf("words", {deep}, open), "F/0 is not valid JSON");
-    EXPECT_EQ(sizeOf("huggingface", {deep}, open), "F/0 is not valid JSON");
+    const std::string tooDeep =
+        broken + "its brackets are nested more than 100 deep";
+    EXPECT_EQ(sizeOf("words", {deep}, open), tooDeep);
+    EXPECT_EQ(sizeOf("huggingface", {deep}, open), tooDeep);
   }
 }
 

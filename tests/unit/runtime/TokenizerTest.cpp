@@ -332,7 +332,8 @@ TEST(ByteBpe, RefusesWhatIsNestedDeeply) {
   text.insert(1, R"("post_processor": {"x": )" + std::string(500'000, '[') +
                      std::string(500'000, ']') + "}, ");
   EXPECT_EQ(messageOf<InputError>([&] { parseTokenizerJson(text, "x.json"); }),
-            "x.json is not valid JSON");
+            "x.json is not valid JSON: its brackets are nested more than 100 "
+            "deep");
 }
 
 // With a list of merges that was cut short texts would fall into bytes.

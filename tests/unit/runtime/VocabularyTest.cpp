@@ -40,12 +40,13 @@ TEST(Vocabulary, StringsAreSpeltAsJsonAllows) {
           R"({"\u0120a": 0, "\"\\\/\b\f\n\r\t": 2, "é€😀": 1, "\ud83d\ude00": 3, "\u0000": 4})"),
       readByParser(
           R"({"Ġa": 0, "\"\\/\b\f\n\r\t": 2, "\u00e9\u20ac😀": 1, "😀": 3, "\u0000": 4})"));
-  EXPECT_EQ(read("{\"a\\x\": 0}"), "F is not valid JSON");
-  EXPECT_EQ(read("{\"\\u12\": 0}"), "F is not valid JSON");
-  EXPECT_EQ(read("{\"\\ud83d\": 0}"), "F is not valid JSON");
-  EXPECT_EQ(read("{\"a\nb\": 0}"), "F is not valid JSON");
-  EXPECT_EQ(read("{\"a\xff\": 0}"), "F is not valid JSON");
-  EXPECT_EQ(read("{\"a\\\": 0}"), "F is not valid JSON");
+  const std::string wrong = "F is not valid JSON: it goes wrong ";
+  EXPECT_EQ(read("{\"a\\x\": 0}"), wrong + "at character 5");
+  EXPECT_EQ(read("{\"\\u12\": 0}"), wrong + "at character 7");
+  EXPECT_EQ(read("{\"\\ud83d\": 0}"), wrong + "at character 9");
+  EXPECT_EQ(read("{\"a\nb\": 0}"), wrong + "in line 1 at character 4");
+  EXPECT_EQ(read("{\"a\xff\": 0}"), wrong + "at character 4");
+  EXPECT_EQ(read("{\"a\\\": 0}"), "F is not valid JSON: it ends too early");
 }
 
 // Tables are read without the parser, which has the last word on all that is
