@@ -282,7 +282,10 @@ static void choose(RepeatOp repeat, bool trained) {
   auto together = static_cast<int64_t>(
       llvm::PowerOf2Ceil(llvm::divideCeil(turns, 2 * layers)));
   together = std::clamp<int64_t>(together, 8, 64);
-  if (2 * together * Groups::most(*choice, together) <= layers * choice->rows())
+  // A group costs about as much as eight rows more.
+  constexpr int64_t aside = 8;
+  if ((together + aside) * Groups::most(*choice, together) <=
+      layers * choice->rows())
     group(repeat, *choice, together);
 }
 

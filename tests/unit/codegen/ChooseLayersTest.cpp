@@ -139,6 +139,8 @@ TEST(ChooseLayers, ComputesTheRowsThatChooseEach) {
   expectGrouped({3, 41, 3, 13, any(13)}, 16);
   expectGrouped({5, 64, 1, 7, any(7)}, 32);
   expectGrouped({1, 128, 1, 20, any(20)}, 8);
+  // Half of the layers, where groups are of many rows.
+  expectGrouped({4, 64, 2, 4, any(4)}, 64);
   // Numbers that no layer has.
   expectGrouped({1, 53, 2, 11, any(15)}, 8);
 }
@@ -183,5 +185,6 @@ TEST(ChooseLayers, GivesNoGradientToLayersThatAreNotChosen) {
 TEST(ChooseLayers, LeavesFewLayersAsTheyAre) {
   auto first = [](int64_t, int64_t i) { return i; };
   EXPECT_EQ(rowsTogether(Mixture{1, 64, 4, 8, first}.text()), 0);
+  EXPECT_EQ(rowsTogether(Mixture{4, 64, 6, 8, first}.text()), 0);
   EXPECT_EQ(rowsTogether(Mixture{1, 9, 2, 20, first}.text()), 0);
 }
