@@ -618,7 +618,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     std::vector<std::vector<int32_t>> own(tokens.size());
     for (auto i = static_cast<size_t>(processes->rank()); i < own.size();
          i += count)
-      own[i] = std::vector(tokens[i]);
+      own[i] = tokens[i];
     KeptTexts kept;
     if (speaks)
       kept.tell(

@@ -162,7 +162,7 @@ private:
     };
     int64_t count = ceil(product.terms, step), turns = ceil(count, most),
             together = ceil(count, turns);
-    // Of the last turn, which all threads have.
+    // Steps of the last turn that all threads have.
     int64_t whole = product.terms / step - (turns - 1) * together;
     return k.loop(first, k.i64(product.terms), together * step, sums,
                   [&](Value term, ValueRange before) {
