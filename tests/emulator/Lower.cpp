@@ -338,6 +338,8 @@ private:
         })
         // Orders a thread's own accesses, which it makes in order here.
         .Case([&](NVVM::MembarOp) { return replace(op, {}); })
+        // There is no second-level cache.
+        .Case([&](NVVM::CpAsyncBulkPrefetchOp) { return replace(op, {}); })
         .Case([&](NVVM::FenceMbarrierInitOp) {
           return replace(op, call("fence_barriers", {}, {}));
         })

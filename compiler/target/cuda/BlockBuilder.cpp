@@ -264,6 +264,13 @@ void BlockBuilder::copyBox(Value to, Value tensor, ArrayRef<Value> first,
       /*group=*/NVVM::CTAGroupKindAttr(), /*predicate=*/Value());
 }
 
+void BlockBuilder::prefetch(Value from, Value bytes) {
+  auto global = LLVM::LLVMPointerType::get(k.b.getContext(), globalSpace);
+  NVVM::CpAsyncBulkPrefetchOp::create(
+      k.b, k.loc, LLVM::AddrSpaceCastOp::create(k.b, k.loc, global, from),
+      i32(bytes), /*l2CacheHint=*/Value());
+}
+
 void BlockBuilder::makeBarrier(Value barrier, int64_t arrivals) {
   NVVM::MBarrierInitOp::create(k.b, k.loc, barrier, i32(k.i64(arrivals)),
                                /*predicate=*/Value());

@@ -148,6 +148,10 @@ public:
   /// copies are under way. Those of others need a barrier, too.
   void awaitCopies(int64_t groups);
 
+  /// Has `bytes`, a multiple of 16 and at one, brought to the second-level
+  /// cache (GPUs of 9.0 and newer).
+  void prefetch(mlir::Value from, mlir::Value bytes);
+
   /// What `copyBox` is told of a tensor: an argument more, behind all others.
   mlir::Value boxed(const BoxedTensor &tensor);
   /// Begins to copy the box that begins at these indices to shared memory,

@@ -10,6 +10,8 @@
 #include "compiler/target/emit/LowerToLLVM.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace tfm::cuda {
 #define GEN_PASS_DEF_LOWERKERNELSPASS
@@ -30,6 +32,26 @@ static void roundByInstruction(mlir::ModuleOp module) {
   });
 }
 
+/// Expands tanh to a quotient of polynomials, which is one of an approximation
+/// (`KernelBuilder::quotient`).
+static mlir::LogicalResult expandTanh(mlir::ModuleOp module) {
+  struct Quotients : mlir::RewriterBase::Listener {
+    void notifyOperationInserted(mlir::Operation *op,
+                                 mlir::OpBuilder::InsertPoint) override {
+      if (auto quotient = mlir::dyn_cast<mlir::arith::DivFOp>(op))
+        quotient.setFastmath(mlir::arith::FastMathFlags::afn);
+    }
+  };
+  Quotients quotients;
+  mlir::RewritePatternSet patterns(module.getContext());
+  mlir::populatePolynomialApproximateTanhPattern(patterns);
+  mlir::GreedyRewriteConfig config;
+  config.enableFolding(false).enableConstantCSE(false).setListener(&quotients);
+  config.setRegionSimplificationLevel(
+      mlir::GreedySimplifyRegionLevel::Disabled);
+  return applyPatternsGreedily(module, std::move(patterns), config);
+}
+
 namespace {
 
 struct LowerKernelsPass
@@ -37,7 +59,8 @@ struct LowerKernelsPass
   void runOnOperation() override {
     mlir::ModuleOp module = getOperation();
     roundByInstruction(module);
-    if (failed(tfm::lowerToLLVMDialect(module, /*roundsToBf16=*/false,
+    if (failed(expandTanh(module)) ||
+        failed(tfm::lowerToLLVMDialect(module, /*roundsToBf16=*/false,
                                        /*kept=*/"nvvm")))
       return signalPassFailure();
     // As NVPTX is told of kernels, which are functions of the llvm dialect

@@ -14,6 +14,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"
 #include <cmath>
+#include <vector>
 
 using namespace mlir;
 using namespace tfm;
@@ -119,25 +120,35 @@ void ProductLaunch::enter(BlockBuilder &block, Value number, ProductOperand &a,
   }
 }
 
-void ProductLaunch::finish(ElementEmitter &elements, KernelBuilder &k,
+void ProductLaunch::finish(const ElementEmitter &elements, KernelBuilder &k,
                            Value number, ValueRange rows, Value column,
                            ValueRange sums) {
-  SmallVector<SmallVector<Value>> values(rows.size());
-  auto enterElement = [&](size_t i) {
-    elements.beginRow(k.add(k.mul(number, m), rows[i]));
-    elements.beginColumns(column, Value(), ElementEmitter::kAnyColumn);
-  };
-  for (size_t i = 0; i != rows.size(); ++i) {
-    enterElement(i);
-    elements.provide(op.getY(), sums[i]);
-    for (BlockArgument to : launch.getWriteArgs())
-      values[i].push_back(
-          elements.full(launch.getWriteOf(to.getArgNumber()).getValue()));
+  size_t columns = sums.size() / rows.size();
+  // Each row is in a state of its own.
+  std::vector<ElementEmitter> ofRows(rows.size(), elements);
+  for (auto [row, ofRow] : llvm::zip_equal(rows, ofRows)) {
+    ofRow.beginRow(k.add(k.mul(number, m), row));
+    ofRow.beginTile(column, static_cast<int64_t>(columns));
+    ofRow.loadTiles();
   }
-  for (size_t i = 0; i != rows.size(); ++i) {
-    enterElement(i);
-    for (auto [j, value] : llvm::enumerate(values[i]))
-      elements.store(static_cast<unsigned>(j), value);
+  SmallVector<Value> values;
+  for (auto [i, ofRow] : llvm::enumerate(ofRows))
+    for (size_t j = 0; j != columns; ++j) {
+      ofRow.beginColumn(static_cast<int64_t>(j), Value());
+      ofRow.provide(op.getY(), sums[i * columns + j]);
+      for (BlockArgument to : launch.getWriteArgs())
+        values.push_back(
+            ofRow.full(launch.getWriteOf(to.getArgNumber()).getValue()));
+    }
+  size_t writes = launch.getWrites().size();
+  for (auto [i, ofRow] : llvm::enumerate(ofRows)) {
+    for (size_t j = 0; j != columns; ++j) {
+      ofRow.beginColumn(static_cast<int64_t>(j), Value());
+      for (size_t to = 0; to != writes; ++to)
+        ofRow.store(static_cast<unsigned>(to),
+                    values[(i * columns + j) * writes + to]);
+    }
+    ofRow.endTile();
   }
 }
 
@@ -153,18 +164,18 @@ int64_t ProductLaunch::rowsTogether(int64_t registers) {
   return static_cast<int64_t>(llvm::bit_floor(static_cast<uint64_t>(rows)));
 }
 
-void ProductLaunch::finishRows(
-    ElementEmitter &elements, KernelBuilder &k, Value number, Value column,
-    int64_t count, int64_t together, Value allExist,
-    llvm::function_ref<std::pair<Value, Value>(Value)> load) {
+void ProductLaunch::finishRows(const ElementEmitter &elements, KernelBuilder &k,
+                               Value number, Value column, int64_t count,
+                               int64_t together, Value allExist,
+                               llvm::function_ref<RowOfSums(Value)> load) {
   // Unrolled all of them would take more registers than the sums leave.
   auto each = [&](int64_t step, bool looks) {
     k.rolledLoop(k.i64(0), k.i64(count), step, [&](Value first) {
       SmallVector<Value> rows, sums;
       for (int64_t i = 0; i != step; ++i) {
-        auto [row, sum] = load(k.add(first, i));
+        auto [row, ofRow] = load(k.add(first, i));
         rows.push_back(row);
-        sums.push_back(sum);
+        sums.append(ofRow);
       }
       auto store = [&] { finish(elements, k, number, rows, column, sums); };
       if (looks)
@@ -353,11 +364,11 @@ void ProductKernel::store(ValueRange sums) {
     auto storeRows = [&] {
       product.finishRows(
           elements, k, place.number, inC, rows, std::min(rows, together),
-          allExist, [&](Value row) -> std::pair<Value, Value> {
+          allExist, [&](Value row) -> ProductLaunch::RowOfSums {
             Value inBand = k.add(firstRow, k.mul(row, rowStep));
             Value at = k.add(k.mul(inBand, bandStride()), column);
             return {k.add(place.row0, rowOf(band, inBand)),
-                    k.loadScalar(k.at(memory, at))};
+                    {k.loadScalar(k.at(memory, at))}};
           });
     };
     if (product.n % tile.columns)

@@ -35,20 +35,23 @@ struct ProductLaunch {
   /// Gives operands the pointers of product `number` of the batch.
   void enter(BlockBuilder &block, mlir::Value number, ProductOperand &a,
              ProductOperand &b);
-  /// Stores what the launch makes of the sums at a column of some rows, which
-  /// all are loaded for before any is stored.
-  void finish(ElementEmitter &elements, KernelBuilder &k, mlir::Value number,
-              mlir::ValueRange rows, mlir::Value column, mlir::ValueRange sums);
+  /// Stores what the launch makes of the sums of some rows, at `column` and as
+  /// many more as a row has sums, which all are loaded for before any is
+  /// stored. Of several columns, a power of two, the first is a multiple of it.
+  void finish(const ElementEmitter &elements, KernelBuilder &k,
+              mlir::Value number, mlir::ValueRange rows, mlir::Value column,
+              mlir::ValueRange sums);
   /// For how many rows at once a thread with so many registers can do so.
   int64_t rowsTogether(int64_t registers);
-  /// The same for `count` rows, so many together; `load` gives the row of C and
-  /// the sum that each is. Where not all of them exist (`allExist`; null: they
-  /// do) it is one after the other, each if it does.
-  void finishRows(
-      ElementEmitter &elements, KernelBuilder &k, mlir::Value number,
-      mlir::Value column, int64_t count, int64_t together, mlir::Value allExist,
-      llvm::function_ref<std::pair<mlir::Value, mlir::Value>(mlir::Value)>
-          load);
+  /// A row of C and its sums.
+  using RowOfSums = std::pair<mlir::Value, llvm::SmallVector<mlir::Value>>;
+  /// The same for `count` rows, so many together; `load` gives what each is.
+  /// Where not all of them exist (`allExist`; null: they do) it is one after
+  /// the other, each if it does.
+  void finishRows(const ElementEmitter &elements, KernelBuilder &k,
+                  mlir::Value number, mlir::Value column, int64_t count,
+                  int64_t together, mlir::Value allExist,
+                  llvm::function_ref<RowOfSums(mlir::Value)> load);
 
   sched::LaunchOp launch;
   MatmulOp op;

@@ -18,6 +18,8 @@
 #include "compiler/target/cuda/PanelOperand.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace tfm;
 using namespace tfm::cuda;
@@ -78,11 +80,24 @@ private:
 
   void bring();
   void multiply();
+  void prefetch(const TilePlace &place);
   /// This warp does not read the stage before that of `turn` any more.
   void leaveBefore(const Turn &turn);
+  /// Whether there are registers for more than the sums: instructions of fewer
+  /// columns than the tile has are chosen where there are few.
+  bool leavesRegisters() const {
+    return instructionColumns(tile, gpu) == tile.columns;
+  }
+  /// Neighbouring columns of C that a lane stores, at a multiple of as many in
+  /// every row.
+  int64_t columnsOfLane() const {
+    return std::gcd<int64_t>(product.n, leavesRegisters() ? 8 : 1);
+  }
   int64_t rowsTogether();
+  SmallVector<Value> loadOfBand(Value band, Value row, Value column);
   void store(ValueRange sums, const TilePlace &place);
   void storeBand(int64_t band, ValueRange sums);
+  Value swapped(Value row, Value column);
 
   ProductLaunch product;
   const ProductTile tile;
@@ -193,6 +208,8 @@ void WarpgroupProduct::multiply() {
   Value row = k.mul(k.div(block.thread(), warpgroupThreads), warpgroupRows);
   const int64_t ofInstruction = instructionColumns(tile, gpu);
   forEachTile([&](const TilePlace &place, Turn first) -> Turn {
+    if (leavesRegisters())
+      prefetch(place);
     SmallVector<Value> state(warpgroupRows * tile.columns / warpgroupThreads,
                              k.splat(0.0));
     state.append({first.number, first.parity});
@@ -228,23 +245,56 @@ void WarpgroupProduct::multiply() {
   });
 }
 
+/// What is read beside the operands, to where sums of a warp go, is on its way
+/// from memory while they are added up: what follows then takes so long that
+/// nobody else would wait for it meanwhile.
+void WarpgroupProduct::prefetch(const TilePlace &place) {
+  // Bytes come by 16, which so many columns have of most elements.
+  constexpr int64_t columns = 8, granule = 16;
+  if (product.n % columns)
+    return;
+  Value row =
+      k.add(place.row0, k.add(k.mul(block.warp(), warpRows), block.lane()));
+  Value exists = k.less(block.lane(), k.i64(warpRows));
+  if (product.m % tile.rows)
+    exists = block.both(exists, k.less(row, k.i64(product.m)));
+  k.ifThen(exists, [&] {
+    elements.beginRow(k.add(k.mul(place.number, product.m), row));
+    elements.beginTile(place.column0, columns);
+    elements.forEachTile([&](Value from, int64_t bytes) {
+      if (bytes % granule)
+        return;
+      Value count = k.i64(tile.columns);
+      if (product.n % tile.columns)
+        count = k.min(count, k.sub(k.i64(product.n), place.column0));
+      block.prefetch(from, k.mul(count, bytes / columns));
+    });
+  });
+}
+
 /// Rows of a band that are loaded for before any is stored: the loads of what
 /// may lie where one stores wait for that, and then for memory.
 int64_t WarpgroupProduct::rowsTogether() {
+  if (leavesRegisters())
+    return bandRows / columnsOfLane();
+  // Functions take the few that there are.
   bool isLight = llvm::none_of(*product.op->getBlock(), [](Operation &op) {
     return isa<DropoutOp>(op) || (op.hasTrait<OpTrait::Elementwise>() &&
                                   !isa<AddOp, SubOp, MulOp, CastOp>(op));
   });
-  if (isLight)
-    return 8;
-  // Functions take registers, of which some instructions leave few.
-  return instructionColumns(tile, gpu) < tile.columns ? 1 : 4;
+  return isLight ? 8 : 1;
 }
 
 /// Sums go to shared memory and from there to C, so that lanes store what lies
-/// together; no warp waits for another one.
+/// together, of as many neighbouring columns as memory moves at once; no warp
+/// waits for another one.
 void WarpgroupProduct::store(ValueRange sums, const TilePlace &place) {
   int64_t bandsOfWarp = tile.columns / bandColumns;
+  const int64_t columns = columnsOfLane();
+  int64_t lanesOfRow = bandColumns / columns;
+  int64_t rowsAtOnce = warpSize / lanesOfRow;
+  Value laneRow = k.div(block.lane(), lanesOfRow);
+  Value laneColumn = k.mul(k.rem(block.lane(), k.i64(lanesOfRow)), columns);
   Value mine = k.at(bands, k.mul(block.warp(), bandRows * bandStride));
   Value firstRow = k.add(place.row0, k.mul(block.warp(), warpRows));
   Value allExist;
@@ -255,13 +305,14 @@ void WarpgroupProduct::store(ValueRange sums, const TilePlace &place) {
       k.ifThen(k.equal(band, k.i64(one)), [&] { storeBand(one, sums); });
     block.warpBarrier();
     Value column =
-        k.add(place.column0, k.add(k.mul(band, bandColumns), block.lane()));
+        k.add(place.column0, k.add(k.mul(band, bandColumns), laneColumn));
     auto storeRows = [&] {
       product.finishRows(
-          elements, k, place.number, column, bandRows, rowsTogether(), allExist,
-          [&](Value row) -> std::pair<Value, Value> {
-            Value at = k.add(k.mul(row, bandStride), block.lane());
-            return {k.add(firstRow, row), k.loadScalar(k.at(mine, at))};
+          elements, k, place.number, column, bandRows / rowsAtOnce,
+          rowsTogether(), allExist,
+          [&](Value number) -> ProductLaunch::RowOfSums {
+            Value row = k.add(k.mul(number, rowsAtOnce), laneRow);
+            return {k.add(firstRow, row), loadOfBand(mine, row, laneColumn)};
           });
     };
     if (product.n % tile.columns)
@@ -272,14 +323,38 @@ void WarpgroupProduct::store(ValueRange sums, const TilePlace &place) {
   });
 }
 
+/// Where a band has a column of a row. Eight lanes read 4 columns each at once,
+/// which are of two rows where each lane has 8: the halves of 8 columns change
+/// places in every second row then, so that they meet no conflict between
+/// banks.
+Value WarpgroupProduct::swapped(Value row, Value column) {
+  if (columnsOfLane() <= 4)
+    return column;
+  return block.exclusiveOr(column, k.mul(k.rem(row, k.i64(2)), 4));
+}
+
+/// The sums of a lane's columns.
+SmallVector<Value> WarpgroupProduct::loadOfBand(Value band, Value row,
+                                                Value column) {
+  int64_t columns = columnsOfLane();
+  int64_t ofLoad = std::min<int64_t>(columns, 4);
+  SmallVector<Value> sums;
+  for (int64_t i = 0; i != columns; i += ofLoad) {
+    Value at = k.add(k.mul(row, bandStride), swapped(row, k.add(column, i)));
+    sums.append(block.loadVector(k.at(band, at), ofLoad));
+  }
+  return sums;
+}
+
 /// Of each 16 by 8 sums of a warp a lane has 2 (lane % 4) and the one after it
 /// of the rows lane / 4 and lane / 4 + 8 (PTX ISA, "Matrix Fragments for
 /// wgmma.mma_async.m64nNk16").
 void WarpgroupProduct::storeBand(int64_t band, ValueRange sums) {
   constexpr int64_t fragmentColumns = 8, ofFragment = 4;
   Value mine = k.mul(block.warp(), bandRows * bandStride);
-  Value inBand = k.add(k.mul(k.div(block.lane(), 4), bandStride),
-                       k.mul(k.rem(block.lane(), k.i64(4)), 2));
+  Value row = k.div(block.lane(), 4);
+  Value inBand = k.add(k.mul(row, bandStride),
+                       swapped(row, k.mul(k.rem(block.lane(), k.i64(4)), 2)));
   Value to = k.at(bands, k.add(mine, inBand));
   constexpr int64_t fragments = bandColumns / fragmentColumns;
   for (int64_t j = 0; j != fragments; ++j)

@@ -8,6 +8,7 @@
 #include "compiler/target/emit/ElementEmitter.h"
 
 #include "compiler/dialect/TfmDialect.h"
+#include "compiler/schedule/Launches.h"
 #include "compiler/target/emit/Elementwise.h"
 #include "compiler/target/emit/GroupedTerms.h"
 #include "compiler/target/emit/VectorHelpers.h"
@@ -47,21 +48,28 @@ ElementEmitter::ElementEmitter(KernelBuilder &k, LaunchOp launch,
   for (auto read : launch.getBlock()->getOps<ReadOp>()) {
     unsigned number = cast<BlockArgument>(read.getFrom()).getArgNumber();
     addRead(read.getY(), pointers[number], viewOf(read.getFrom().getType()),
-            launch.getAccessOf(number));
+            launch.getAccessOf(number),
+            tfm::alignmentOf(launch->getOperand(number)));
   }
-  for (BlockArgument to : launch.getWriteArgs())
-    addWrite(pointers[to.getArgNumber()],
-             viewOf(cast<MemRefType>(to.getType())),
-             launch.getAccessOf(to.getArgNumber()));
+  for (BlockArgument to : launch.getWriteArgs()) {
+    unsigned number = to.getArgNumber();
+    addWrite(pointers[number], viewOf(cast<MemRefType>(to.getType())),
+             launch.getAccessOf(number),
+             tfm::alignmentOf(launch->getOperand(number)));
+  }
 }
 
 void ElementEmitter::addRead(Value value, Value pointer, const View &view,
-                             Access access) {
-  reads[value.getAsOpaquePointer()] = makeWindow(domain, pointer, view, access);
+                             Access access, int64_t alignment) {
+  Window &window = reads[value.getAsOpaquePointer()];
+  window = makeWindow(domain, pointer, view, access);
+  window.alignment = alignment;
 }
 
-void ElementEmitter::addWrite(Value pointer, const View &view, Access access) {
+void ElementEmitter::addWrite(Value pointer, const View &view, Access access,
+                              int64_t alignment) {
   writes.push_back(makeWindow(domain, pointer, view, access));
+  writes.back().alignment = alignment;
 }
 
 ElementEmitter::Window ElementEmitter::makeWindow(const Domain &domain,
@@ -127,10 +135,35 @@ void ElementEmitter::beginColumns(Value newColumn, Value newMask, int64_t chunk,
     keepMasks.clear();
 }
 
+int64_t ElementEmitter::Window::togetherBytes(int64_t count) const {
+  if (count <= 1 || columnStride != 1)
+    return 0;
+  // What an instruction of a GPU moves at most.
+  constexpr int64_t most = 16;
+  int64_t ofElement = elementBytes(view.element);
+  int64_t bytes = std::min(count * ofElement, most);
+  bool isAligned =
+      alignment % bytes == 0 && llvm::all_of(leading, [&](auto axis) {
+        return axis.second * ofElement % bytes == 0;
+      });
+  return isAligned ? bytes : 0;
+}
+
+bool ElementEmitter::isTiled(const Window &window) const {
+  return rowsSideBySide ? window.isTurned()
+                        : k.lanes == 1 && window.togetherBytes(tileCount) != 0;
+}
+
 void ElementEmitter::beginTile(Value newColumn, int64_t count) {
   tileColumn = newColumn;
   tileCount = count;
   loadedTiles.clear();
+}
+
+void ElementEmitter::loadTiles() {
+  for (auto &[value, window] : reads)
+    if (isTiled(window))
+      loadedTiles[&window] = loadTile(window);
 }
 
 void ElementEmitter::beginColumn(int64_t number, Value newMask,
@@ -201,7 +234,7 @@ static Value address(KernelBuilder &k, Value pointer, Type element,
                              ValueRange{offset});
 }
 
-static unsigned alignmentOf(Type element) {
+static unsigned elementAlignment(Type element) {
   return static_cast<unsigned>(elementBytes(element));
 }
 
@@ -279,7 +312,7 @@ Value ElementEmitter::loadOne(Value pointer, Type type, unsigned alignment) {
 Value ElementEmitter::loadAt(const Window &window, Value offset,
                              int64_t stride) {
   Type element = window.view.element;
-  unsigned alignment = alignmentOf(element);
+  unsigned alignment = elementAlignment(element);
   if (k.lanes == 1)
     return fromMemory(loadOne(address(k, window.pointer, element, offset),
                               memoryType(element), alignment),
@@ -323,7 +356,7 @@ Value ElementEmitter::loadFull(const Window &window) {
     return loadAt(window, elementIndex(window), 0);
   if (window.columnStride == 0)
     return repeated(loadRowScalar(window));
-  if (rowsSideBySide && window.isTurned()) {
+  if (isTiled(window)) {
     auto &tile = loadedTiles[&window];
     if (tile.empty())
       tile = loadTile(window);
@@ -338,8 +371,19 @@ Value ElementEmitter::loadFull(const Window &window) {
   return k.broadcast(fromMemory(
       LLVM::LoadOp::create(k.b, k.loc, memoryType(element),
                            address(k, window.pointer, element, offset),
-                           alignmentOf(element)),
+                           elementAlignment(element)),
       element));
+}
+
+void ElementEmitter::forEachTile(
+    llvm::function_ref<void(Value, int64_t)> visit) {
+  for (auto &[value, window] : reads)
+    if (isTiled(window) && window.rowStride() != 0) {
+      Type element = window.view.element;
+      visit(address(k, window.pointer, element,
+                    k.add(rowOffset(window), tileColumn)),
+            tileCount * elementBytes(element));
+    }
 }
 
 std::pair<Value, Value> ElementEmitter::tileRow(const Window &window,
@@ -362,6 +406,19 @@ std::pair<Value, Value> ElementEmitter::tileRow(const Window &window,
 
 SmallVector<Value> ElementEmitter::loadTile(const Window &window) {
   Type element = window.view.element;
+  if (k.lanes == 1) {
+    auto type = VectorType::get({tileCount}, memoryType(element));
+    Value pointer = address(k, window.pointer, element,
+                            k.add(rowOffset(window), tileColumn));
+    Value loaded = LLVM::LoadOp::create(k.b, k.loc, type, pointer,
+                                        window.togetherBytes(tileCount));
+    SmallVector<Value> columns;
+    for (int64_t i = 0; i != tileCount; ++i)
+      columns.push_back(fromMemory(
+          LLVM::ExtractElementOp::create(k.b, k.loc, loaded, k.i64(i)),
+          element));
+    return columns;
+  }
   VectorType type = k.vecType.clone(memoryType(element));
   SmallVector<Value> rows;
   for (int64_t lane = 0; lane < k.lanes; ++lane) {
@@ -375,6 +432,19 @@ SmallVector<Value> ElementEmitter::loadTile(const Window &window) {
 }
 
 void ElementEmitter::storeTile(const Window &window, ArrayRef<Value> columns) {
+  if (k.lanes == 1) {
+    Type element = window.view.element;
+    Value vector = LLVM::PoisonOp::create(
+        k.b, k.loc, VectorType::get({tileCount}, memoryType(element)));
+    for (auto [i, column] : llvm::enumerate(columns))
+      vector = LLVM::InsertElementOp::create(k.b, k.loc, vector, column,
+                                             k.i64(static_cast<int64_t>(i)));
+    Value pointer = address(k, window.pointer, element,
+                            k.add(rowOffset(window), tileColumn));
+    LLVM::StoreOp::create(k.b, k.loc, vector, pointer,
+                          window.togetherBytes(tileCount));
+    return;
+  }
   SmallVector<Value> rows(columns);
   std::fill(rows.begin() + tileCount, rows.end(), columns.front());
   k.transpose(rows);
@@ -393,9 +463,10 @@ Value ElementEmitter::loadRowScalar(const Window &window) {
   if (rowsSideBySide && window.rowStride() != 0)
     return loadAt(window, offset, window.rowStride());
   Value pointer = address(k, window.pointer, element, offset);
-  Value one = fromMemory(LLVM::LoadOp::create(k.b, k.loc, memoryType(element),
-                                              pointer, alignmentOf(element)),
-                         element);
+  Value one =
+      fromMemory(LLVM::LoadOp::create(k.b, k.loc, memoryType(element), pointer,
+                                      elementAlignment(element)),
+                 element);
   return rowsSideBySide ? k.broadcast(one) : one;
 }
 
@@ -404,9 +475,9 @@ void ElementEmitter::store(unsigned index, Value vector) {
   vector = toMemory(vector, window.view.element);
   if (window.perElement)
     return storeAt(window, elementIndex(window), /*stride=*/0, vector);
-  if (rowsSideBySide && window.isTurned()) {
+  if (isTiled(window)) {
     auto &tile = tilesToStore[&window];
-    tile.resize(k.lanes);
+    tile.resize(k.lanes == 1 ? tileCount : k.lanes);
     tile[tileNumber] = vector;
     return;
   }
@@ -425,7 +496,7 @@ void ElementEmitter::store(unsigned index, Value vector) {
 void ElementEmitter::storeAt(const Window &window, Value offset, int64_t stride,
                              Value vector) {
   Type element = window.view.element;
-  unsigned alignment = alignmentOf(element);
+  unsigned alignment = elementAlignment(element);
   if (k.lanes == 1)
     return storeOne(address(k, window.pointer, element, offset), vector,
                     alignment);
@@ -476,7 +547,7 @@ void ElementEmitter::storeScalar(unsigned index, Value scalarValue) {
                    toMemory(scalarValue, element));
   LLVM::StoreOp::create(k.b, k.loc, toMemory(scalarValue, element),
                         address(k, window.pointer, element, rowOffset(window)),
-                        alignmentOf(element));
+                        elementAlignment(element));
 }
 
 Value ElementEmitter::masked(Value vector, double other) {

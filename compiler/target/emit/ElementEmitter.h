@@ -46,11 +46,13 @@ public:
                  const KernelArguments &arguments)
       : k(k), domain(domain), arguments(arguments) {}
 
-  /// `value` is read through `view` of `pointer`.
+  /// `value` is read through `view` of `pointer`, which is a multiple of
+  /// `alignment` bytes.
   void addRead(mlir::Value value, mlir::Value pointer, const View &view,
-               sched::Access access);
+               sched::Access access, int64_t alignment = 1);
   /// The next write goes through `view` of `pointer`.
-  void addWrite(mlir::Value pointer, const View &view, sched::Access access);
+  void addWrite(mlir::Value pointer, const View &view, sched::Access access,
+                int64_t alignment = 1);
 
   /// How far apart the elements of neighbouring columns, and rows, lie, and how
   /// many rows in a run lie as far apart.
@@ -64,12 +66,20 @@ public:
 
   /// A vector is of `lanes` rows from now on, at one column, all in a run.
   void putRowsSideBySide() { rowsSideBySide = true; }
-  /// Moves to `count` columns from `column` on, at most as many as lanes:
-  /// `beginColumns` goes to each of them, the one that is `number` columns
-  /// behind the first. Elements of which those of a row lie together are read
-  /// and written as a tile of all these columns, turned in registers.
+  /// Moves to `count` columns from `column` on: `beginColumn` goes to each of
+  /// them, the one that is `number` columns behind the first. Elements of which
+  /// those of a row lie together are read and written as a tile of all these
+  /// columns. Of rows side by side there are at most as many columns as lanes,
+  /// and the tile is turned in registers; of one lane `column` is a multiple of
+  /// `count`, a power of two, and the tile is a vector in memory.
   void beginTile(mlir::Value column, int64_t count);
-  void beginColumn(int64_t number, mlir::Value mask, mlir::Operation *loop);
+  /// Loads the tiles at once, before any of them is computed with.
+  void loadTiles();
+  /// Calls `visit` with the address, and the bytes, of each tile that is read
+  /// and another one in every row.
+  void forEachTile(llvm::function_ref<void(mlir::Value, int64_t)> visit);
+  void beginColumn(int64_t number, mlir::Value mask,
+                   mlir::Operation *loop = nullptr);
   /// Stores the tiles.
   void endTile();
 
@@ -116,15 +126,20 @@ private:
     llvm::SmallVector<std::pair<int64_t, int64_t>> leading; // size, stride
     int64_t columnStride = 0;
     bool perElement = false; // no stride can say it: each element is looked up
+    int64_t alignment = 1;   // bytes, of the pointer
 
     int64_t rowStride() const {
       return leading.empty() ? 0 : leading.back().second;
     }
     /// Whether columns are neighbours, and rows are not.
     bool isTurned() const { return columnStride == 1 && rowStride() > 1; }
+    /// How many bytes of `count` columns, the first of which is a multiple of
+    /// it, can be moved at once; 0 where they do not lie together.
+    int64_t togetherBytes(int64_t count) const;
   };
   static Window makeWindow(const Domain &domain, mlir::Value pointer,
                            const View &view, sched::Access access);
+  bool isTiled(const Window &window) const;
   mlir::Value rowOffset(const Window &window);
   mlir::Value loadFull(const Window &window);
   mlir::Value loadRowScalar(const Window &window);

@@ -46,7 +46,7 @@ struct Number {
     return x.with(x.k.mulf(x.value, y.value));
   }
   friend Number operator/(Number x, Number y) {
-    return x.with(x.k.divf(x.value, y.value));
+    return x.with(x.k.quotient(x.value, y.value));
   }
   friend Number operator+(double x, Number y) { return y.constant(x) + y; }
   friend Number operator+(Number x, double y) { return x + x.constant(y); }

@@ -99,6 +99,11 @@ Value KernelBuilder::mulf(Value x, Value y) {
 Value KernelBuilder::divf(Value x, Value y) {
   return arith::DivFOp::create(b, loc, x, y);
 }
+Value KernelBuilder::quotient(Value x, Value y) {
+  auto flags =
+      lanes == 1 ? arith::FastMathFlags::afn : arith::FastMathFlags::none;
+  return arith::DivFOp::create(b, loc, x, y, flags);
+}
 Value KernelBuilder::maxf(Value x, Value y) {
   // One instruction; no operand is NaN unless the result is meaningless anyway.
   return arith::MaxNumFOp::create(

@@ -84,6 +84,10 @@ public:
   mlir::Value subf(mlir::Value x, mlir::Value y);
   mlir::Value mulf(mlir::Value x, mlir::Value y);
   mlir::Value divf(mlir::Value x, mlir::Value y);
+  /// x / y in a function that is an approximation anyway: of a thread it may be
+  /// off by two units in the last place (PTX ISA, "div"), as what rounds as
+  /// IEEE wants takes ten instructions and a branch.
+  mlir::Value quotient(mlir::Value x, mlir::Value y);
   mlir::Value maxf(mlir::Value x, mlir::Value y);
   mlir::Value fma(mlir::Value x, mlir::Value y, mlir::Value z);
 
