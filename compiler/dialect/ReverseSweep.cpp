@@ -96,7 +96,7 @@ void tfm::eraseDeadOps(Block &block) {
         wanted(backward.getDmask()), wanted(backward.getDdistance()),
         backward.getQ(), backward.getK(), backward.getV(), backward.getOut(),
         backward.getLse(), backward.getDout(), backward.getMask(),
-        backward.getLayer(), backward.getDistanceBias(),
+        backward.getLayer(), backward.getDistanceBias(), backward.getInner(),
         backward.getCausalAttr(), backward.getScaleAttr(),
         backward.getWindowAttr(), backward.getSoftcapAttr(),
         backward.getDropoutAttr(), backward.getSiteAttr());

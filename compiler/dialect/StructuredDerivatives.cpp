@@ -274,8 +274,9 @@ FailureOr<Cotangents> AttentionOp::buildVJP(OpBuilder &builder, ValueRange c) {
   auto backward = AttentionBackwardOp::create(
       builder, getLoc(), getQ().getType(), getK().getType(), getV().getType(),
       maskType, distanceType, getQ(), getK(), getV(), getOut(), getLse(), c[0],
-      getMask(), getLayer(), getDistanceBias(), getCausalAttr(), getScaleAttr(),
-      getWindowAttr(), getSoftcapAttr(), getDropoutAttr(), getSiteAttr());
+      getMask(), getLayer(), getDistanceBias(), /*inner=*/Value(),
+      getCausalAttr(), getScaleAttr(), getWindowAttr(), getSoftcapAttr(),
+      getDropoutAttr(), getSiteAttr());
   Cotangents result{backward.getDq(), backward.getDk(), backward.getDv()};
   if (getMask())
     result.push_back(backward.getDmask());

@@ -678,7 +678,9 @@ def AttentionBackwardOp : Tfm_PureOp<"attention_backward", [AttrSizedOperandSegm
     Recomputes the attention weights from `q`, `k` and `lse` (Dao et al. 2022,
     appendix B.2) and returns the cotangents of `q`, `k`, `v`, and of a float
     `mask` and of `distance_bias` where those results are present. The attributes are those of the
-    `tfm.attention` it belongs to.
+    `tfm.attention` it belongs to. `inner` [B, heads, T], where it is there, is
+    `out . dout` of each query, so that kernels need not compute it again for
+    each tile of keys.
 
     Example:
 
@@ -692,14 +694,15 @@ def AttentionBackwardOp : Tfm_PureOp<"attention_backward", [AttrSizedOperandSegm
   let arguments = (ins StoredFloatTensor:$q, StoredFloatTensor:$k, StoredFloatTensor:$v,
       StoredFloatTensor:$out, FloatTensor:$lse, StoredFloatTensor:$dout,
       Optional<AnyTfmTensor>:$mask, Optional<Index>:$layer, Optional<FloatTensor>:$distance_bias,
-      UnitAttr:$causal, F64Attr:$scale, OptionalAttr<I64Attr>:$window,
+      Optional<FloatTensor>:$inner, UnitAttr:$causal, F64Attr:$scale, OptionalAttr<I64Attr>:$window,
       OptionalAttr<F64Attr>:$softcap, OptionalAttr<F64Attr>:$dropout,
       OptionalAttr<I64Attr>:$site);
   let results = (outs StoredFloatTensor:$dq, StoredFloatTensor:$dk, StoredFloatTensor:$dv,
       Optional<FloatTensor>:$dmask, Optional<FloatTensor>:$ddistance);
   let assemblyFormat = [{
     $q `,` $k `,` $v `,` $out `,` $lse `,` $dout (`mask` $mask^)? (`layer` $layer^)?
-    (`distance` `(` $distance_bias^ `:` type($distance_bias) `)`)? attr-dict
+    (`distance` `(` $distance_bias^ `:` type($distance_bias) `)`)?
+    (`inner` `(` $inner^ `:` type($inner) `)`)? attr-dict
     `:` `(` type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse) `,` type($dout) (`,` type($mask)^)? `)`
     `->` `(` type($dq) `,` type($dk) `,` type($dv) (`,` type($dmask)^)? `)` (`distance` type($ddistance)^)?
   }];

@@ -421,6 +421,8 @@ LogicalResult AttentionBackwardOp::verify() {
     return emitOpError("q and out differ in their element type");
   if (elementOf(getLse()) != arithmeticType(element))
     return emitOpError("lse is not of ") << arithmeticType(element);
+  if (getInner() && getInner().getType() != getLse().getType())
+    return emitOpError("inner does not have the type of lse");
   if (getDdistance() && (!getDistanceBias() || getDdistance().getType() !=
                                                    getDistanceBias().getType()))
     return emitOpError("ddistance does not have the type of a distance bias");

@@ -174,8 +174,11 @@ void attentionBackward(Frame &frame, AttentionBackwardOp op) {
     if (lse.at(query) == -infinity)
       return;
     double inner = 0.0;
-    for (int64_t i = 0; i < v.shape[3]; ++i)
-      inner += dout.at({b, h, t, i}) * out.at({b, h, t, i});
+    if (op.getInner())
+      inner = frame.get(op.getInner()).at(query);
+    else
+      for (int64_t i = 0; i < v.shape[3]; ++i)
+        inner += dout.at({b, h, t, i}) * out.at({b, h, t, i});
     for (int64_t s = 0; s < scores.keys; ++s) {
       double p = std::exp(scores.score(b, h, t, s) - lse.at(query));
       double kept = scores.kept(b, h, t, s), g = 0.0;

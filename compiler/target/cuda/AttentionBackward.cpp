@@ -56,8 +56,8 @@ public:
         k(block.k), tile(block, ruleOf(op, launch), size) {
     AttentionLaunch rows(launch, block);
     rows.fill(tile, op);
-    out = rows.read(op.getOut());
     lse = rows.read(op.getLse());
+    products = rows.read(op.getInner());
     dout = rows.read(op.getDout());
     dq = rows.written(op.getDq());
     dk = rows.written(op.getDk());
@@ -111,31 +111,12 @@ private:
     tile.load(cotangents, dout, tile.headOf(dout, head.batch, head.query),
               first, count);
     Value query = k.min(k.add(first, tile.row), k.i64(tile.queries() - 1));
-    block.barrier();
-    int64_t width = tile.valueWidth();
-    Value sum = k.splat(0.0);
-    for (int64_t j = 0; j != tile.columnsOf(width); ++j) {
-      Value column = tile.columnOf(j), exists;
-      if ((j + 1) * tile.group > width) {
-        exists = k.less(column, k.i64(width));
-        column = k.min(column, k.i64(width - 1));
-      }
-      Value offset = k.add(k.mul(query, out.view.strides[2]),
-                           k.mul(column, out.view.strides[3]));
-      Type element = out.view.element;
-      Value x = block.loadFloat(k.at(tile.headOf(out, head.batch, head.query),
-                                     offset, memoryType(element)),
-                                element);
-      if (exists)
-        x = block.orElse(exists, x, 0.0);
-      sum = k.fma(x, k.loadScalar(tile.at(cotangents, tile.row, column, width)),
-                  sum);
-    }
-    sum = block.reduceLanes(sum, tile.group,
-                            [&](Value a, Value b) { return k.addf(a, b); });
     k.ifThen(k.equal(tile.own, k.i64(0)), [&] {
-      k.storeScalar(sum, k.at(inner, tile.row));
-      k.storeScalar(tile.finiteLog(lse, head, query), k.at(logs, tile.row));
+      auto load = [&](const Rows &rows) {
+        return k.loadScalar(tile.perQuery(rows, head, query));
+      };
+      k.storeScalar(load(products), k.at(inner, tile.row));
+      k.storeScalar(tile.finiteLog(load(lse)), k.at(logs, tile.row));
     });
     block.barrier();
   }
@@ -413,7 +394,7 @@ private:
   BlockBuilder block;
   KernelBuilder &k;
   AttentionTile tile;
-  Rows out, lse, dout, dq, dk, dv, dmask, ddistance;
+  Rows lse, products, dout, dq, dk, dv, dmask, ddistance;
   /// In shared memory: rows of q, k, v and dout, weights and the cotangents of
   /// products, and of each query dout . out and its logarithm.
   Value queries, keys, values, cotangents, weights, slopes, inner, logs;

@@ -62,7 +62,7 @@ bool cuda::isOnTensorCores(LaunchOp launch) {
     if (backward.getDmask() || backward.getDdistance())
       return false;
     read = {backward.getQ(), backward.getK(), backward.getV(),
-            backward.getOut(), backward.getDout()};
+            backward.getDout()};
   }
   return llvm::all_of(read, [&](Value value) { return fits(launch, value); });
 }

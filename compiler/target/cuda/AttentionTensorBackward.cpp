@@ -27,13 +27,13 @@ public:
   AttentionTensorBackward(ModuleOp module, StringRef name, LaunchOp launch,
                           AttentionBackwardOp op)
       : AttentionFragments(module, name, launch, ruleOf(op, launch),
-                           keyBlocks(op) + queryBlocks(op), /*resident=*/2),
+                           keyBlocks(op) + queryBlocks(op), residentOf(op)),
         keyBlockCount(keyBlocks(op)) {
     AttentionLaunch rows(launch, block);
     rows.fill(tile, op);
     leaveUnscaled();
-    out = rows.read(op.getOut());
     lse = rows.read(op.getLse());
+    inner = rows.read(op.getInner());
     dout = rows.read(op.getDout());
     dq = rows.written(op.getDq());
     dk = rows.written(op.getDk());
@@ -51,6 +51,10 @@ public:
 private:
   using Head = AttentionTile::Head;
 
+  /// As many as there are registers for.
+  static int64_t residentOf(AttentionBackwardOp op) {
+    return widthOf(op) <= 64 && !op.getDropout() ? 3 : 2;
+  }
   static int64_t keyBlocks(AttentionBackwardOp op) {
     ArrayRef<int64_t> keys = tensorType(op.getK()).getShape();
     return keys[0] * keys[1] * tilesOf(keys[2]);
@@ -83,51 +87,28 @@ private:
              inBytes(to, tileBytes(tile.q)));
   }
 
-  /// Of each query of a tile the logarithm of its sum, in `binary` form, and
-  /// dout . out, by two threads each.
+  /// Begins to copy two numbers of each query of a tile, the logarithm of its
+  /// sum and dout . out, by a thread each.
   void loadNumbers(const Head &head, Value first, Value to) {
-    constexpr int64_t ofPiece = pieceBytes / 2;
-    Value row = k.div(block.thread(), 2),
-          half = k.rem(block.thread(), k.i64(2));
+    Value row = k.rem(block.thread(), k.i64(tileSize));
     Value query = k.add(first, row);
     if (tile.queries() % tileSize)
       query = k.min(query, k.i64(tile.queries() - 1));
-    auto piecesOf = [&](const Rows &rows) {
-      Type element = memoryType(rows.view.element);
-      return k.at(k.at(tile.headOf(rows, head.batch, head.query),
-                       k.mul(query, rows.view.strides[2]), element),
-                  k.mul(half, ofPiece), element);
+    auto copy = [&](const Rows &rows) {
+      block.copyAsync(k.at(to, block.thread()),
+                      tile.perQuery(rows, head, query), /*bytes=*/4);
     };
-    Value ofOut = piecesOf(out), ofDout = piecesOf(dout);
-    // Not more at once than there are registers for beside the sums.
-    const int64_t atOnce = std::min<int64_t>(tile.valueWidth(), 64);
-    Value sum =
-        k.loop(k.i64(0), k.i64(tile.valueWidth()), atOnce, k.splat(0.0),
-               [&](Value column, ValueRange before) -> SmallVector<Value> {
-                 Value sum = before.front();
-                 for (int64_t i = 0; i != atOnce; i += 2 * ofPiece) {
-                   auto piece = [&](Value from) {
-                     Value at =
-                         k.at(from, k.add(column, i), memoryType(k.bf16Type));
-                     return floatsOf(k, loadPiece(k, at), k.bf16Type);
-                   };
-                   for (auto [x, y] :
-                        llvm::zip_equal(piece(ofOut), piece(ofDout)))
-                     sum = k.fma(x, y, sum);
-                 }
-                 return {sum};
-               })
-            .front();
-    sum = block.reduceLanes(sum, 2,
-                            [&](Value x, Value y) { return k.addf(x, y); });
-    k.ifThen(k.equal(half, k.i64(0)), [&] {
-      k.storeScalar(binary(tile.finiteLog(lse, head, query)), k.at(to, row));
-      k.storeScalar(sum, k.at(k.at(to, row), tileSize));
-    });
+    k.ifThen(
+        k.less(block.thread(), k.i64(tileSize)), [&] { copy(lse); },
+        [&] { copy(inner); });
   }
   struct Numbers {
     Value log, inner;
   };
+  /// Of a query, by what was copied; the logarithm in `binary` form.
+  Numbers asNumbers(Value log, Value inner) {
+    return {binary(tile.finiteLog(log)), inner};
+  }
 
   /// One of the two matrices of rows, and that of columns: as factors of each
   /// other, and the columns as terms of the gradient of rows.
@@ -301,6 +282,9 @@ private:
       SmallVector<Value> logs = block.loadVector(ofColumns, ofRow),
                          inners =
                              block.loadVector(k.at(ofColumns, tileSize), ofRow);
+      SmallVector<Numbers> numbers;
+      for (auto [log, inner] : llvm::zip_equal(logs, inners))
+        numbers.push_back(asNumbers(log, inner));
       for (int64_t which = 0; which != ofRow; ++which) {
         Value column = k.add(column0, columnOf(fragment, which));
         Kept kept;
@@ -310,7 +294,7 @@ private:
           size_t i = at(fragment, row, which);
           AttentionTile::Derivative one =
               pair(head, k.add(query0, column), k.add(firstKey, rowOf(row)),
-                   scores[i], dweights[i], {logs[which], inners[which]},
+                   scores[i], dweights[i], numbers[which],
                    tile.rule.dropout ? keepsRow(kept, row) : Value(),
                    /*columnsAreQueries=*/true, allVisible);
           weights[i] = one.weight;
@@ -338,8 +322,8 @@ private:
     auto [firstKey, endOfKeys] = keysOf(firstQuery);
     Value stages = inBytes(memory, pairBytes());
     loadQueries(head, firstQuery, memory);
-    block.commitCopies();
     loadNumbers(head, firstQuery, numbersOf(stages));
+    block.commitCopies();
     block.awaitCopies(0);
     block.barrier();
     Factor x = factor(tile.q, tile.k, 0),
@@ -350,7 +334,7 @@ private:
     for (int64_t row = 0; row != rowsOfThread; ++row) {
       Value ofRow = k.at(numbersOf(stages), rowOf(row));
       numbers.push_back(
-          {k.loadScalar(ofRow), k.loadScalar(k.at(ofRow, tileSize))});
+          asNumbers(k.loadScalar(ofRow), k.loadScalar(k.at(ofRow, tileSize))));
     }
     SmallVector<Value> sums(elementsOf(x.width), k.splat(0.0));
     sums = walk(
@@ -403,7 +387,7 @@ private:
   }
 
   const int64_t keyBlockCount;
-  Rows out, lse, dout, dq, dk, dv;
+  Rows lse, inner, dout, dq, dk, dv;
   Value memory;
 };
 

@@ -220,8 +220,8 @@ Value AttentionTile::perQuery(const Rows &rows, const Head &head, Value query) {
   return kb.at(headOf(rows, head.batch, head.query), offset);
 }
 
-Value AttentionTile::finiteLog(const Rows &lse, const Head &head, Value query) {
-  return kb.maxf(kb.loadScalar(perQuery(lse, head, query)), kb.splat(-1e30));
+Value AttentionTile::finiteLog(Value log) {
+  return kb.maxf(log, kb.splat(-1e30));
 }
 
 void AttentionTile::storeRow(const Rows &rows, Value head, Value number,

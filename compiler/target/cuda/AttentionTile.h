@@ -137,9 +137,9 @@ public:
 
   /// An f32 of [B, heads, T] at a query.
   mlir::Value perQuery(const Rows &rows, const Head &head, mlir::Value query);
-  /// The logarithm of a query's sum, from `lse`. That of one that sees no key,
-  /// minus infinity, is finite here: its scores are all less.
-  mlir::Value finiteLog(const Rows &lse, const Head &head, mlir::Value query);
+  /// The logarithm of a query's sum. That of one that sees no key, minus
+  /// infinity, is finite here: its scores are all less.
+  mlir::Value finiteLog(mlir::Value log);
 
   /// Stores this thread's columns of a row of `rows`, times `factor`, where
   /// `exists` holds (null: always).

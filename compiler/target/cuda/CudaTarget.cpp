@@ -45,6 +45,7 @@ public:
 
   void addTensorPasses(OpPassManager &passes) const override {
     passes.addPass(cuda::createSplitProductsPass());
+    passes.addPass(cuda::createInnerProductsPass());
   }
 
   PromptChunks promptChunks() const override {

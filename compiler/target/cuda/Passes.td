@@ -21,6 +21,15 @@ def SplitProductsPass : Pass<"cuda-split-products", "::mlir::ModuleOp"> {
   }];
 }
 
+def InnerProductsPass : Pass<"cuda-inner-products", "::mlir::ModuleOp"> {
+  let summary = "what each query's output and its cotangent have in common, once";
+  let description = [{
+    The derivative of attention needs `out . dout` of each query wherever it has
+    its scores: for each tile of keys. It is computed once, by a kernel of its
+    own, so that no tile waits for these rows.
+  }];
+}
+
 def LowerKernelsPass : Pass<"cuda-lower-kernels", "::mlir::ModuleOp"> {
   let summary = "kernels of a GPU to the llvm and nvvm dialects";
   let description = [{

@@ -52,6 +52,16 @@ func.func @f(%q: tensor<2x4x8x16xf32>, %l: tensor<2x4x7xf32>) {
 
 // -----
 
+func.func @f(%q: tensor<2x4x8x16xf32>, %l: tensor<2x4x8xf32>, %i: tensor<2x4x7xf32>) {
+  // expected-error@+1 {{inner does not have the type of lse}}
+  %dq, %dk, %dv = tfm.attention_backward %q, %q, %q, %q, %l, %q inner(%i : tensor<2x4x7xf32>) {scale = 0.5 : f64}
+      : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>, tensor<2x4x8x16xf32>)
+      -> (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
+  return
+}
+
+// -----
+
 func.func @f(%q: tensor<2x4x8x16xf32>, %l: tensor<2x4x8xf64>) {
   // expected-error@+1 {{lse is not of 'f32'}}
   %dq, %dk, %dv = tfm.attention_backward %q, %q, %q, %q, %l, %q {scale = 0.5 : f64}
