@@ -90,7 +90,7 @@ public:
 
   /// Enough for every multiprocessor to have one of them, of several rows each.
   int64_t chunksOf(int64_t rows) const override {
-    return rows < 128 ? 1 : std::clamp<int64_t>(rows / 16, 8, 256);
+    return rows < 128 ? 1 : std::clamp<int64_t>(rows / 16, 8, 1024);
   }
 
   /// What an A100 does without its tensor cores, at a share of its peaks that

@@ -28,6 +28,9 @@ namespace {
 
 /// Threads of a block where nothing else decides.
 constexpr int64_t blockThreads = 256;
+/// Neighbouring columns that a thread has where they lie together in memory: 16
+/// bytes of f32.
+constexpr int64_t neighbours = 4;
 /// A thread keeps what it has of a row in registers up to so many columns.
 constexpr int64_t keptColumns = 16;
 /// Rows of up to this many columns have a warp each, so that nothing waits for
@@ -45,11 +48,29 @@ struct Plan : RowPlan {
     byRows = llvm::any_of(ops, [&](Operation *op) {
       return isRowReduction(op) || (domain.cols > 1 && writesScalar(op));
     });
+    // Tables, of which rows are read by number, have no tiles.
+    bool readsTables = llvm::any_of(launch.getReadArgs(), [&](Value read) {
+      return launch.getAccessOf(cast<BlockArgument>(read).getArgNumber()) ==
+             Access::Memory;
+    });
+    if (readsTables || !ElementEmitter::hasTiles(launch, neighbours))
+      return;
+    together = neighbours;
+    // What remains of a row has threads of a column each, in a loop's last
+    // turns.
+    if (domain.cols % together && (!byRows || keepsRow()))
+      together = 1;
+    // A warp that has a row has a lane for every column, where these are few.
+    while (byRows && rowThreads() == warpSize && together > 1 &&
+           domain.cols < warpSize * together)
+      together /= 2;
   }
 
   Domain domain;
   /// Whether the threads of a row have to know of each other.
   bool byRows;
+  /// Neighbouring columns of a thread.
+  int64_t together = 1;
 
   /// By rows: threads that share one, and in how many turns they walk over it.
   int64_t rowThreads() const {
@@ -58,8 +79,25 @@ struct Plan : RowPlan {
     return std::clamp<int64_t>(llvm::alignTo(blocksFor(domain.cols, 4), 32), 64,
                                maxBlock);
   }
-  int64_t turns() const { return blocksFor(domain.cols, rowThreads()); }
-  bool keepsRow() const { return turns() <= keptColumns; }
+  /// `width` neighbouring columns of each thread, from `first` on.
+  struct Turn {
+    int64_t first, width;
+  };
+  SmallVector<Turn> turns(int64_t first = 0) const {
+    SmallVector<Turn> all;
+    while (first < domain.cols) {
+      bool fits = domain.cols % together == 0 ||
+                  first + rowThreads() * together <= domain.cols;
+      all.push_back({first, fits ? together : 1});
+      first += rowThreads() * all.back().width;
+    }
+    return all;
+  }
+  /// Columns of a thread of a row that is kept.
+  int64_t columnsOfThread() const {
+    return blocksFor(domain.cols, rowThreads() * together) * together;
+  }
+  bool keepsRow() const { return columnsOfThread() <= keptColumns; }
 
   /// No more chunks than these come to a multiprocessor, for which ptxas need
   /// not save registers; and each thread may have many.
@@ -70,7 +108,9 @@ struct Plan : RowPlan {
   }
 
   /// By columns: blocks that a row has.
-  int64_t columnBlocks() const { return blocksFor(domain.cols, blockThreads); }
+  int64_t columnBlocks() const {
+    return blocksFor(domain.cols, blockThreads * together);
+  }
 
   Grid grid() const {
     if (byRows) {
@@ -83,8 +123,9 @@ struct Plan : RowPlan {
     }
     if (!columnReductions.empty())
       return {{chunks * columnBlocks(), 1, 1}, blockThreads};
-    return {{blocksFor(domain.rows * domain.cols, blockThreads), 1, 1},
-            blockThreads};
+    return {
+        {blocksFor(domain.rows * domain.cols, blockThreads * together), 1, 1},
+        blockThreads};
   }
 };
 
@@ -107,19 +148,18 @@ public:
   }
 
 private:
-  /// A thread's point, and one column.
+  /// A thread's point, or neighbouring ones of a row.
   void emitPoints() {
     const Domain &domain = plan.domain;
-    Value point = block.everyThread();
+    Value point = k.mul(block.everyThread(), plan.together);
     auto compute = [&] {
-      Value column = k.rem(point, k.i64(domain.cols));
       elements.beginRow(k.div(point, domain.cols));
-      elements.beginColumns(column, Value(), ElementEmitter::kAnyColumn);
-      storeFull();
+      elements.beginTile(k.rem(point, k.i64(domain.cols)), plan.together);
+      storeFull(Value());
       storeScalars(Value());
     };
     int64_t points = domain.rows * domain.cols;
-    if (points % blockThreads == 0)
+    if (points % (blockThreads * plan.together) == 0)
       compute();
     else
       k.ifThen(k.less(point, k.i64(points)), compute);
@@ -140,8 +180,21 @@ private:
     for (auto &[index, value] : stores)
       elements.store(index, value);
   }
-  void storeFull() {
-    store(computeFull([](Operation *) { return true; }));
+  /// Of all columns of the tile.
+  void storeFull(Value mask) {
+    SmallVector<Stores> ofColumns;
+    for (int64_t j = 0; j != plan.together; ++j) {
+      elements.beginColumn(j, mask);
+      ofColumns.push_back(computeFull([](Operation *) { return true; }));
+    }
+    storeTile(ofColumns, mask);
+  }
+  void storeTile(ArrayRef<Stores> ofColumns, Value mask) {
+    for (auto [j, stores] : llvm::enumerate(ofColumns)) {
+      elements.beginColumn(static_cast<int64_t>(j), mask);
+      store(stores);
+    }
+    elements.endTile();
   }
 
   bool writesScalars() const {
@@ -198,16 +251,16 @@ private:
       add();
   }
 
-  /// A column, which is within the row; the mask says whether it is the
-  /// thread's own, null: it is.
-  std::pair<Value, Value> within(Value column, bool isWhole) {
+  /// The first of `width` columns, which are within the row; the mask says
+  /// whether they are the thread's own, null: they are.
+  std::pair<Value, Value> within(Value column, int64_t width, bool isWhole) {
     int64_t cols = plan.domain.cols;
     if (isWhole)
       return {column, Value()};
-    return {k.min(column, k.i64(cols - 1)), k.less(column, k.i64(cols))};
+    return {k.min(column, k.i64(cols - width)), k.less(column, k.i64(cols))};
   }
 
-  /// A thread's column of the rows of a chunk.
+  /// A thread's columns of the rows of a chunk.
   void emitColumns() {
     int64_t cols = plan.domain.cols;
     int64_t blocks = plan.columnBlocks();
@@ -215,23 +268,33 @@ private:
     Value first =
         k.mul(k.sub(block.block(), k.mul(chunk, blocks)), blockThreads);
     auto [column, mask] =
-        within(k.add(first, block.thread()), cols % blockThreads == 0);
+        within(k.mul(k.add(first, block.thread()), plan.together),
+               plan.together, cols % (blockThreads * plan.together) == 0);
     SmallVector<Value> sums;
     for (Operation *op : plan.columnReductions)
-      sums.push_back(k.splat(neutralOf(op)));
+      sums.append(plan.together, k.splat(neutralOf(op)));
     auto [from, to] = rowsOf(chunk);
     sums = k.loop(from, to, 1, sums, [&](Value row, ValueRange before) {
       elements.beginRow(row);
-      elements.beginColumns(column, mask, ElementEmitter::kAnyColumn);
-      SmallVector<Value> next;
-      for (auto [op, sum] : llvm::zip_equal(plan.columnReductions, before))
-        next.push_back(combine(k, op, sum, elements.full(op->getOperand(0))));
-      storeFull();
+      elements.beginTile(column, plan.together);
+      SmallVector<Value> next(before);
+      SmallVector<Stores> ofColumns;
+      for (int64_t j = 0; j != plan.together; ++j) {
+        elements.beginColumn(j, mask);
+        for (auto [i, op] : llvm::enumerate(plan.columnReductions)) {
+          Value &sum = next[i * plan.together + j];
+          sum = combine(k, op, sum, elements.full(op->getOperand(0)));
+        }
+        ofColumns.push_back(computeFull([](Operation *) { return true; }));
+      }
+      storeTile(ofColumns, mask);
       storeScalars(mask);
       return next;
     });
-    for (auto [op, sum] : llvm::zip_equal(plan.columnReductions, sums))
-      storeSum(op, chunk, column, sum, mask);
+    for (auto [i, op] : llvm::enumerate(plan.columnReductions))
+      for (int64_t j = 0; j != plan.together; ++j)
+        storeSum(op, chunk, k.add(column, j), sums[i * plan.together + j],
+                 mask);
   }
 
   /// Rows that have a warp each, or a block.
@@ -256,9 +319,9 @@ private:
     // The sums of this thread's columns: in registers, or in their place.
     for (Operation *op : plan.columnReductions)
       if (plan.keepsRow())
-        sums.append(plan.turns(), k.splat(neutralOf(op)));
+        sums.append(plan.columnsOfThread(), k.splat(neutralOf(op)));
       else
-        forEachTurn([&](Value column, Value mask) {
+        forEachColumn([&](Value column, Value mask) {
           storeSum(op, chunk, column, k.splat(neutralOf(op)), mask);
         });
     auto [first, last] = rowsOf(chunk);
@@ -272,27 +335,30 @@ private:
     });
     if (!plan.keepsRow())
       return;
-    for (auto [i, op] : llvm::enumerate(plan.columnReductions))
-      for (int64_t turn = 0; turn != plan.turns(); ++turn) {
+    const Value *sum = sums.begin();
+    for (Operation *op : plan.columnReductions)
+      for (const Plan::Turn &turn : plan.turns()) {
         auto [column, mask] = columnOf(turn);
-        storeSum(op, chunk, column, sums[i * plan.turns() + turn], mask);
+        for (int64_t j = 0; j != turn.width; ++j)
+          storeSum(op, chunk, k.add(column, j), *sum++, mask);
       }
   }
 
-  /// This thread's column in a turn whose number is known.
-  std::pair<Value, Value> columnOf(int64_t turn) {
-    int64_t threads = plan.rowThreads();
-    return within(k.add(own, turn * threads),
-                  (turn + 1) * threads <= plan.domain.cols);
+  /// This thread's first column of a turn.
+  std::pair<Value, Value> columnOf(const Plan::Turn &turn) {
+    return within(k.add(k.mul(own, turn.width), turn.first), turn.width,
+                  turn.first + plan.rowThreads() * turn.width <=
+                      plan.domain.cols);
   }
 
-  /// Calls `body(column, mask)` for all columns of this thread, in a loop.
-  void forEachTurn(llvm::function_ref<void(Value, Value)> body) {
-    int64_t threads = plan.rowThreads(), whole = plan.domain.cols / threads;
-    k.loop(k.i64(0), k.i64(whole * threads), threads,
+  /// Calls `body(column, mask)` for all columns, each of a thread, in a loop.
+  void forEachColumn(llvm::function_ref<void(Value, Value)> body) {
+    int64_t threads = plan.rowThreads();
+    int64_t whole = plan.domain.cols / threads * threads;
+    k.loop(k.i64(0), k.i64(whole), threads,
            [&](Value first) { body(k.add(first, own), Value()); });
-    if (whole < plan.turns()) {
-      auto [column, mask] = columnOf(whole);
+    if (whole < plan.domain.cols) {
+      auto [column, mask] = columnOf({whole, 1});
       body(column, mask);
     }
   }
@@ -326,9 +392,9 @@ private:
   using Values = SmallVector<Value>;
 
   /// What one pass does at one column, but for the stores; returns the sums
-  /// with it.
+  /// with it. `kept` is the column's number among those that the thread keeps.
   Values emitColumn(int pass, ArrayRef<Operation *> reductions,
-                    ValueRange before, Value column, Value mask, int64_t turn,
+                    ValueRange before, Value column, Value mask, int64_t kept,
                     Stores &stores) {
     Values totals;
     for (auto [op, sum] : llvm::zip_equal(reductions, before))
@@ -340,7 +406,7 @@ private:
         continue;
       Value x = elements.full(op->getOperand(0));
       if (plan.keepsRow()) {
-        Value &sum = sums[i * plan.turns() + turn];
+        Value &sum = sums[i * plan.columnsOfThread() + kept];
         sum = combine(k, op, sum, x);
       } else {
         addToSum(op, column, x, mask);
@@ -355,21 +421,29 @@ private:
     Values totals;
     for (Operation *op : reductions)
       totals.push_back(k.splat(neutralOf(op)));
-    int64_t turn = 0;
+    int64_t rest = 0;
     if (!plan.keepsRow()) {
-      int64_t threads = plan.rowThreads();
-      turn = plan.domain.cols / threads;
-      auto loop = scf::ForOp::create(
-          k.b, k.loc, k.i64(0), k.i64(turn * threads), k.i64(threads), totals);
+      int64_t step = plan.rowThreads() * plan.together;
+      rest = plan.domain.cols / step * step;
+      auto loop = scf::ForOp::create(k.b, k.loc, k.i64(0), k.i64(rest),
+                                     k.i64(step), totals);
       {
         OpBuilder::InsertionGuard guard(k.b);
         k.b.setInsertionPointToStart(loop.getBody());
-        Value column = k.add(loop.getInductionVar(), own);
-        elements.beginColumns(column, Value(), /*chunk=*/-1, loop);
-        Stores stores;
-        Values next = emitColumn(pass, reductions, loop.getRegionIterArgs(),
-                                 column, Value(), 0, stores);
-        store(stores);
+        Value column = k.add(loop.getInductionVar(), k.mul(own, plan.together));
+        elements.beginTile(column, plan.together);
+        Values next(loop.getRegionIterArgs());
+        SmallVector<Stores> ofColumns(plan.together);
+        for (int64_t j = 0; j != plan.together; ++j) {
+          elements.beginColumn(j, Value(), loop);
+          next = emitColumn(pass, reductions, next, k.add(column, j), Value(),
+                            /*kept=*/0, ofColumns[j]);
+        }
+        for (int64_t j = 0; j != plan.together; ++j) {
+          elements.beginColumn(j, Value(), loop);
+          store(ofColumns[j]);
+        }
+        elements.endTile();
         elements.endColumns();
         if (totals.empty())
           k.b.setInsertionPointToEnd(loop.getBody());
@@ -380,20 +454,31 @@ private:
     }
     // A load waits for every store before it that it is not known to lie apart
     // from: the row is loaded for before any of it is stored.
-    const int64_t first = turn;
-    SmallVector<Stores> ofTurns(plan.turns() - first);
-    for (; turn < plan.turns(); ++turn) {
-      auto [column, mask] = columnOf(turn);
-      elements.beginColumns(column, mask, turn);
-      totals = emitColumn(pass, reductions, totals, column, mask, turn,
-                          ofTurns[turn - first]);
-    }
-    for (auto [i, stores] : llvm::enumerate(ofTurns)) {
-      auto number = first + static_cast<int64_t>(i);
-      auto [column, mask] = columnOf(number);
-      elements.beginColumns(column, mask, number);
-      store(stores);
-    }
+    SmallVector<Stores> ofColumns;
+    SmallVector<Plan::Turn> turns = plan.turns(rest);
+    auto forEachColumn =
+        [&](llvm::function_ref<void(Value, Value, int64_t)> visit,
+            llvm::function_ref<void()> end) {
+          int64_t number = 0;
+          for (const Plan::Turn &turn : turns) {
+            auto [column, mask] = columnOf(turn);
+            elements.beginTile(column, turn.width);
+            for (int64_t j = 0; j != turn.width; ++j, ++number) {
+              elements.beginColumn(j, mask, /*loop=*/nullptr, number);
+              visit(k.add(column, j), mask, number);
+            }
+            end();
+          }
+        };
+    forEachColumn(
+        [&](Value column, Value mask, int64_t number) {
+          totals = emitColumn(pass, reductions, totals, column, mask, number,
+                              ofColumns.emplace_back());
+        },
+        [] {});
+    forEachColumn(
+        [&](Value, Value, int64_t number) { store(ofColumns[number]); },
+        [&] { elements.endTile(); });
     for (auto [op, total] : llvm::zip_equal(reductions, totals)) {
       auto step = [&, op = op](Value a, Value b) {
         return combine(k, op, a, b);
@@ -455,33 +540,57 @@ void cuda::emitFoldKernel(ModuleOp module, StringRef name, LaunchOp launch) {
   const int64_t sums = launch.getRows(), cols = launch.getCols();
   int64_t chunks =
       tensorType(fold->getOperand(0)).getNumElements() / (sums * cols);
-  BlockBuilder block(
-      module, name, launch,
-      launch.getReads().size() + launch.getWrites().size(),
-      {{blocksFor(sums * cols, blockThreads), 1, 1}, blockThreads});
+  // A warp has 32 sums, and several of a block share the chunks: each adds up
+  // some that follow each other, and the first one what they have, in order.
+  constexpr int64_t leastChunks = 8;
+  auto warps = std::clamp<int64_t>(
+      static_cast<int64_t>(llvm::bit_floor<uint64_t>(chunks / leastChunks)), 1,
+      maxBlock / warpSize);
+  const int64_t points = sums * cols;
+  BlockBuilder block(module, name, launch,
+                     launch.getReads().size() + launch.getWrites().size(),
+                     {{blocksFor(points, warpSize), 1, 1}, warps * warpSize});
   KernelBuilder &k = block.k;
   ElementEmitter elements(k, launch, block.pointers, block.arguments);
-  Value point = block.everyThread();
+  Value place = k.add(k.mul(block.block(), warpSize), block.lane());
+  Value point = k.min(place, k.i64(points - 1));
   Value sum = sums == 1 ? k.i64(0) : k.div(point, cols);
   Value column = k.sub(point, k.mul(sum, cols));
   Value first = k.add(k.mul(sum, chunks * cols), column);
-  auto add = [&] {
-    SmallVector<Value> total = k.loop(
-        k.i64(0), k.i64(chunks), 1, k.splat(neutralOf(fold)),
-        [&](Value chunk, ValueRange before) {
-          Value part = k.loadScalar(
-              k.at(block.pointers[0], k.add(k.mul(chunk, cols), first)));
-          return SmallVector<Value>{combine(k, fold, before.front(), part)};
-        });
+  auto add = [&](Value from, Value to,
+                 llvm::function_ref<Value(Value)> part) -> Value {
+    return k
+        .loop(from, to, 1, k.splat(neutralOf(fold)),
+              [&](Value number, ValueRange before) {
+                return SmallVector<Value>{
+                    combine(k, fold, before.front(), part(number))};
+              })
+        .front();
+  };
+  Value warp = block.warp();
+  Value total =
+      add(k.div(k.mul(warp, chunks), warps),
+          k.div(k.mul(k.add(warp, 1), chunks), warps), [&](Value chunk) {
+            return k.loadScalar(
+                k.at(block.pointers[0], k.add(k.mul(chunk, cols), first)));
+          });
+  if (warps > 1) {
+    Value totals = block.shared(warps * warpSize);
+    k.storeScalar(total, k.at(totals, block.thread()));
+    block.barrier();
+    total = add(k.i64(0), k.i64(warps), [&](Value number) {
+      return k.loadScalar(
+          k.at(totals, k.add(k.mul(number, warpSize), block.lane())));
+    });
+  }
+  Value stores = k.equal(warp, k.i64(0));
+  if (points % warpSize)
+    stores = block.both(stores, k.less(place, k.i64(points)));
+  k.ifThen(stores, [&] {
     elements.beginRow(sum);
     elements.beginColumns(column, Value(), ElementEmitter::kAnyColumn);
-    elements.store(0, total.front());
-  };
-  int64_t points = sums * cols;
-  if (points % blockThreads == 0)
-    add();
-  else
-    k.ifThen(k.less(point, k.i64(points)), add);
+    elements.store(0, total);
+  });
 }
 
 void cuda::emitCopyKernel(ModuleOp module, StringRef name, CopyOp copy) {

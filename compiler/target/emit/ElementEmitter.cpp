@@ -149,6 +149,21 @@ int64_t ElementEmitter::Window::togetherBytes(int64_t count) const {
   return isAligned ? bytes : 0;
 }
 
+bool ElementEmitter::hasTiles(LaunchOp launch, int64_t count) {
+  Domain domain = launch.getDomain();
+  auto fits = [&](BlockArgument argument) {
+    unsigned number = argument.getArgNumber();
+    Window window = makeWindow(domain, Value(),
+                               viewOf(cast<MemRefType>(argument.getType())),
+                               launch.getAccessOf(number));
+    window.alignment = tfm::alignmentOf(launch->getOperand(number));
+    return !window.perElement &&
+           (window.columnStride == 0 || window.togetherBytes(count) != 0);
+  };
+  return domain.cols >= count && llvm::all_of(launch.getReadArgs(), fits) &&
+         llvm::all_of(launch.getWriteArgs(), fits);
+}
+
 bool ElementEmitter::isTiled(const Window &window) const {
   return rowsSideBySide ? window.isTurned()
                         : k.lanes == 1 && window.togetherBytes(tileCount) != 0;
@@ -166,10 +181,10 @@ void ElementEmitter::loadTiles() {
       loadedTiles[&window] = loadTile(window);
 }
 
-void ElementEmitter::beginColumn(int64_t number, Value newMask,
-                                 Operation *loop) {
+void ElementEmitter::beginColumn(int64_t number, Value newMask, Operation *loop,
+                                 int64_t chunk) {
   tileNumber = number;
-  beginColumns(k.add(tileColumn, number), newMask, kAnyColumn, loop);
+  beginColumns(k.add(tileColumn, number), newMask, chunk, loop);
 }
 
 void ElementEmitter::endTile() {
@@ -290,9 +305,10 @@ Value ElementEmitter::elementIndex(const Window &window) {
 }
 
 /// What a thread loads is its own: others may write what is not.
-Value ElementEmitter::loadOne(Value pointer, Type type, unsigned alignment) {
+Value ElementEmitter::loadOne(Value pointer, Type type, int64_t alignment) {
   auto load = [&](OpBuilder &b) -> Value {
-    return LLVM::LoadOp::create(b, k.loc, type, pointer, alignment);
+    return LLVM::LoadOp::create(b, k.loc, type, pointer,
+                                static_cast<unsigned>(alignment));
   };
   if (!mask)
     return load(k.b);
@@ -410,8 +426,7 @@ SmallVector<Value> ElementEmitter::loadTile(const Window &window) {
     auto type = VectorType::get({tileCount}, memoryType(element));
     Value pointer = address(k, window.pointer, element,
                             k.add(rowOffset(window), tileColumn));
-    Value loaded = LLVM::LoadOp::create(k.b, k.loc, type, pointer,
-                                        window.togetherBytes(tileCount));
+    Value loaded = loadOne(pointer, type, window.togetherBytes(tileCount));
     SmallVector<Value> columns;
     for (int64_t i = 0; i != tileCount; ++i)
       columns.push_back(fromMemory(
@@ -441,9 +456,7 @@ void ElementEmitter::storeTile(const Window &window, ArrayRef<Value> columns) {
                                              k.i64(static_cast<int64_t>(i)));
     Value pointer = address(k, window.pointer, element,
                             k.add(rowOffset(window), tileColumn));
-    LLVM::StoreOp::create(k.b, k.loc, vector, pointer,
-                          window.togetherBytes(tileCount));
-    return;
+    return storeOne(pointer, vector, window.togetherBytes(tileCount));
   }
   SmallVector<Value> rows(columns);
   std::fill(rows.begin() + tileCount, rows.end(), columns.front());
@@ -529,9 +542,10 @@ void ElementEmitter::storeAt(const Window &window, Value offset, int64_t stride,
                                all, alignment);
 }
 
-void ElementEmitter::storeOne(Value pointer, Value value, unsigned alignment) {
+void ElementEmitter::storeOne(Value pointer, Value value, int64_t alignment) {
   auto store = [&] {
-    LLVM::StoreOp::create(k.b, k.loc, value, pointer, alignment);
+    LLVM::StoreOp::create(k.b, k.loc, value, pointer,
+                          static_cast<unsigned>(alignment));
   };
   if (mask)
     k.ifThen(mask, store);

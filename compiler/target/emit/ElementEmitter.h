@@ -38,6 +38,8 @@ inline mlir::Type memoryType(mlir::Type element) {
 /// a row is a vector, too.
 class ElementEmitter {
 public:
+  static constexpr int64_t kAnyColumn = INT64_MIN;
+
   /// Of the body of `launch`; `pointers` are to its reads and writes.
   ElementEmitter(KernelBuilder &k, sched::LaunchOp launch,
                  mlir::ValueRange pointers, const KernelArguments &arguments);
@@ -64,6 +66,10 @@ public:
   static std::optional<Strides>
   stridesOf(const Domain &domain, const View &view, sched::Access access);
 
+  /// Whether what `launch` reads and writes at points is the same for a row, or
+  /// lies so that tiles of `count` columns are vectors in memory.
+  static bool hasTiles(sched::LaunchOp launch, int64_t count);
+
   /// A vector is of `lanes` rows from now on, at one column, all in a run.
   void putRowsSideBySide() { rowsSideBySide = true; }
   /// Moves to `count` columns from `column` on: `beginColumn` goes to each of
@@ -79,7 +85,7 @@ public:
   /// and another one in every row.
   void forEachTile(llvm::function_ref<void(mlir::Value, int64_t)> visit);
   void beginColumn(int64_t number, mlir::Value mask,
-                   mlir::Operation *loop = nullptr);
+                   mlir::Operation *loop = nullptr, int64_t chunk = kAnyColumn);
   /// Stores the tiles.
   void endTile();
 
@@ -92,7 +98,6 @@ public:
   /// kAnyColumn elsewhere.
   void beginColumns(mlir::Value column, mlir::Value mask, int64_t chunk,
                     mlir::Operation *loop = nullptr);
-  static constexpr int64_t kAnyColumn = INT64_MIN;
   /// Row scalars are computed before this loop from now on.
   void endColumns() { columnLoop = nullptr; }
 
@@ -144,8 +149,8 @@ private:
   mlir::Value loadFull(const Window &window);
   mlir::Value loadRowScalar(const Window &window);
   mlir::Value loadAt(const Window &window, mlir::Value offset, int64_t stride);
-  mlir::Value loadOne(mlir::Value pointer, mlir::Type type, unsigned alignment);
-  void storeOne(mlir::Value pointer, mlir::Value value, unsigned alignment);
+  mlir::Value loadOne(mlir::Value pointer, mlir::Type type, int64_t alignment);
+  void storeOne(mlir::Value pointer, mlir::Value value, int64_t alignment);
   mlir::Value elementIndex(const Window &window);
   mlir::Value indexAlong(mlir::RankedTensorType type, int64_t axis,
                          bool vector);
