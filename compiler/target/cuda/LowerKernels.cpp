@@ -10,8 +10,10 @@
 #include "compiler/target/emit/LowerToLLVM.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include <numbers>
 
 namespace tfm::cuda {
 #define GEN_PASS_DEF_LOWERKERNELSPASS
@@ -32,9 +34,67 @@ static void roundByInstruction(mlir::ModuleOp module) {
   });
 }
 
-/// Expands tanh to a quotient of polynomials, which is one of an approximation
+/// 2 ** x by an instruction, off by two units in the last place (PTX ISA,
+/// "ex2").
+static mlir::Value powerOfTwo(mlir::OpBuilder &b, mlir::Location loc,
+                              mlir::Value x) {
+  return mlir::LLVM::CallIntrinsicOp::create(
+             b, loc, x.getType(),
+             b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f32"),
+             mlir::ValueRange{x})
+      .getResult(0);
+}
+
+namespace {
+
+struct ExpandExp2 : mlir::OpRewritePattern<mlir::math::Exp2Op> {
+  using OpRewritePattern::OpRewritePattern;
+  mlir::LogicalResult
+  matchAndRewrite(mlir::math::Exp2Op op,
+                  mlir::PatternRewriter &rewriter) const override {
+    rewriter.replaceOp(op, powerOfTwo(rewriter, op.getLoc(), op.getOperand()));
+    return mlir::success();
+  }
+};
+
+/// e ** x = 2 ** y (1 + z ln 2), where y = x log2 e is rounded, and z is what
+/// it has lost.
+struct ExpandExp : mlir::OpRewritePattern<mlir::math::ExpOp> {
+  using OpRewritePattern::OpRewritePattern;
+  mlir::LogicalResult
+  matchAndRewrite(mlir::math::ExpOp op,
+                  mlir::PatternRewriter &rewriter) const override {
+    mlir::Location loc = op.getLoc();
+    auto number = [&](double value) -> mlir::Value {
+      return mlir::arith::ConstantOp::create(
+          rewriter, loc, rewriter.getF32FloatAttr(static_cast<float>(value)));
+    };
+    auto fma = [&](mlir::Value x, mlir::Value y, mlir::Value z) -> mlir::Value {
+      return mlir::LLVM::FMAOp::create(rewriter, loc, x.getType(), x, y, z);
+    };
+    // Where it is zero, and infinite.
+    mlir::Value x = mlir::arith::MaximumFOp::create(
+        rewriter, loc, op.getOperand(), number(-104.0));
+    x = mlir::arith::MinimumFOp::create(rewriter, loc, x, number(89.0));
+    constexpr double high = 1.44269502162933349609375,
+                     low = std::numbers::log2e - high;
+    mlir::Value y = mlir::arith::MulFOp::create(rewriter, loc, x, number(high));
+    mlir::Value z =
+        fma(x, number(high), mlir::arith::NegFOp::create(rewriter, loc, y));
+    z = fma(x, number(low), z);
+    rewriter.replaceOpWithNewOp<mlir::arith::MulFOp>(
+        op, powerOfTwo(rewriter, loc, y),
+        fma(z, number(std::numbers::ln2), number(1.0)));
+    return mlir::success();
+  }
+};
+
+} // namespace
+
+/// Expands powers to the instruction for those of two, and tanh to a quotient
+/// of polynomials, which is one of an approximation
 /// (`KernelBuilder::quotient`).
-static mlir::LogicalResult expandTanh(mlir::ModuleOp module) {
+static mlir::LogicalResult expandFunctions(mlir::ModuleOp module) {
   struct Quotients : mlir::RewriterBase::Listener {
     void notifyOperationInserted(mlir::Operation *op,
                                  mlir::OpBuilder::InsertPoint) override {
@@ -44,6 +104,7 @@ static mlir::LogicalResult expandTanh(mlir::ModuleOp module) {
   };
   Quotients quotients;
   mlir::RewritePatternSet patterns(module.getContext());
+  patterns.add<ExpandExp2, ExpandExp>(module.getContext());
   mlir::populatePolynomialApproximateTanhPattern(patterns);
   mlir::GreedyRewriteConfig config;
   config.enableFolding(false).enableConstantCSE(false).setListener(&quotients);
@@ -59,7 +120,7 @@ struct LowerKernelsPass
   void runOnOperation() override {
     mlir::ModuleOp module = getOperation();
     roundByInstruction(module);
-    if (failed(expandTanh(module)) ||
+    if (failed(expandFunctions(module)) ||
         failed(tfm::lowerToLLVMDialect(module, /*roundsToBf16=*/false,
                                        /*kept=*/"nvvm")))
       return signalPassFailure();

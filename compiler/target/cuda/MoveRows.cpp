@@ -108,15 +108,17 @@ private:
         row = k.min(row, k.i64(rows - 1));
       }
       ids.beginRow(row);
-      Value id = arith::ExtSIOp::create(k.b, k.loc, k.i64Type,
-                                        ids.scalar(op.getIds()));
-      Value inBlock = k.sub(id, firstRow);
-      Value mine = arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::ult,
-                                         inBlock, k.i64(ownRows));
+      // Of 32 bits, as most ids are somebody else's.
+      auto narrow = [&](Value x) -> Value {
+        return arith::TruncIOp::create(k.b, k.loc, i32, x);
+      };
+      Value inBlock = k.sub(ids.scalar(op.getIds()), narrow(firstRow));
+      Value mine =
+          arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::ult, inBlock,
+                                number(static_cast<int32_t>(ownRows)));
       mine = block.both(mine, exists);
       isOwn.push_back(mine);
-      entry.push_back(arith::TruncIOp::create(
-          k.b, k.loc, i32, k.add(k.mul(row, ownRows), inBlock)));
+      entry.push_back(k.add(narrow(k.mul(row, ownRows)), inBlock));
       Value ballot = block.ballot(mine);
       ballots.push_back(ballot);
       k.ifThen(k.equal(block.lane(), k.i64(0)), [&] {

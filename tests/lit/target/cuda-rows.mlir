@@ -70,15 +70,17 @@ sched.program @p {
   }
 }
 
-// A point a thread: 9,000 of them are 36 blocks of 256, the last of which has
-// threads without one.
+// Four neighbouring points a thread: 9,000 of them are 9 blocks of 256, the last
+// of which has threads without any.
 // CHECK-LABEL: func.func @kernel0(
 // LLVM may count on what is read: nothing is written there meanwhile.
 // CHECK-SAME: !llvm.ptr {llvm.noalias, llvm.readonly}, %{{[^:]*}}: !llvm.ptr, %{{.*}}: memref<4xi32> {llvm.noalias, llvm.readonly}, %{{.*}}: index)
-// CHECK-SAME: tfm.block = array<i32: 256, 1, 1>, tfm.grid = array<i64: 36, 1, 1>
+// CHECK-SAME: tfm.block = array<i32: 256, 1, 1>, tfm.grid = array<i64: 9, 1, 1>
 // CHECK: scf.if
 // CHECK-NOT: scf.for
-// CHECK: arith.negf %{{.*}} : f32
+// CHECK: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr -> vector<4xf32>
+// CHECK-COUNT-4: arith.negf %{{.*}} : f32
+// CHECK: llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xf32>
 
 // A row of 100 columns is a warp's, whose lanes add up four each and then
 // what the others have; 8 rows are a block's. One lane stores the sum.
@@ -98,9 +100,9 @@ sched.program @p {
 // CHECK: nvvm.barrier0
 // CHECK-COUNT-5: nvvm.shfl.sync bfly
 
-// A column is a thread's, which adds up the rows in order.
+// Four columns are a thread's, which adds up the rows in order.
 // CHECK-LABEL: func.func @kernel3(
-// CHECK-SAME: tfm.grid = array<i64: 4, 1, 1>
+// CHECK-SAME: tfm.grid = array<i64: 1, 1, 1>
 // CHECK: scf.for
 // CHECK-NOT: nvvm.shfl.sync
 
@@ -116,12 +118,12 @@ sched.program @p {
 
 // Of a row that is kept all is read before any of it is written.
 // CHECK-LABEL: func.func @kernel7(
-// CHECK-COUNT-13: llvm.load {{.*}} -> f32
+// CHECK-COUNT-4: llvm.load {{.*}} -> vector<4xf32>
 // CHECK-NOT: llvm.load
-// CHECK-COUNT-13: llvm.store
+// CHECK-COUNT-4: llvm.store {{.*}} : vector<4xf32>
 // CHECK: nvvm.shfl.sync
 
 // Every argument has 8 bytes, and nvvm's ops stay.
 // LLVM: llvm.func @kernel0(%{{.*}}: !llvm.ptr {llvm.noalias, llvm.readonly}, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr {llvm.noalias, llvm.readonly}, %{{.*}}: i64)
-// LLVM-SAME: nvvm.kernel, nvvm.reqntid = array<i32: 256, 1, 1>, tfm.grid = array<i64: 36, 1, 1>
+// LLVM-SAME: nvvm.kernel, nvvm.reqntid = array<i32: 256, 1, 1>, tfm.grid = array<i64: 9, 1, 1>
 // LLVM: nvvm.read.ptx.sreg.ctaid.x
