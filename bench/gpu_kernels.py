@@ -10,7 +10,7 @@ another form of it (wgmma), which its time is of.
 
     bench/gpu_kernels.py models/shakespeare.tfm --function train -D train.precision=bf16
 
-Predictions, to be compared with measurements once there are any (`./model bench`).
+Predictions, to be compared with what `./model bench` measures: docs/gpu.md holds some of both.
 """
 
 import argparse
