@@ -61,7 +61,8 @@ ElementEmitter::ElementEmitter(KernelBuilder &k, LaunchOp launch,
 
 void ElementEmitter::addRead(Value value, Value pointer, const View &view,
                              Access access, int64_t alignment) {
-  Window &window = reads[value.getAsOpaquePointer()];
+  readOrder.push_back(value.getAsOpaquePointer());
+  Window &window = reads[readOrder.back()];
   window = makeWindow(domain, pointer, view, access);
   window.alignment = alignment;
 }
@@ -176,8 +177,8 @@ void ElementEmitter::beginTile(Value newColumn, int64_t count) {
 }
 
 void ElementEmitter::loadTiles() {
-  for (auto &[value, window] : reads)
-    if (isTiled(window))
+  for (void *key : readOrder)
+    if (const Window &window = reads.at(key); isTiled(window))
       loadedTiles[&window] = loadTile(window);
 }
 
@@ -393,8 +394,9 @@ Value ElementEmitter::loadFull(const Window &window) {
 
 void ElementEmitter::forEachTile(
     llvm::function_ref<void(Value, int64_t)> visit) {
-  for (auto &[value, window] : reads)
-    if (isTiled(window) && window.rowStride() != 0) {
+  for (void *key : readOrder)
+    if (const Window &window = reads.at(key);
+        isTiled(window) && window.rowStride() != 0) {
       Type element = window.view.element;
       visit(address(k, window.pointer, element,
                     k.add(rowOffset(window), tileColumn)),

@@ -184,6 +184,9 @@ private:
   int64_t microSteps = 1;
   /// In nodes of their own: `rowOffsets` knows them by their address.
   std::map<void *, Window> reads;
+  /// Their keys in the order in which they were added, in which they are
+  /// loaded: addresses have another one in each run.
+  llvm::SmallVector<void *> readOrder;
   std::deque<Window> writes;
   mlir::Value row, column, mask;
   mlir::Operation *columnLoop = nullptr;
