@@ -21,12 +21,16 @@ using namespace tfm::sched;
 namespace {
 
 class AttentionForward {
+  /// As many blocks as there are registers for, of which ptxas (CUDA 13) saves
+  /// too many otherwise.
+  static constexpr int64_t resident = 4;
+
 public:
   AttentionForward(ModuleOp module, StringRef name, LaunchOp launch,
                    AttentionOp op, int64_t size, int64_t blocks)
       : block(module, name, launch,
               launch.getReads().size() + launch.getWrites().size(),
-              {{blocks, 1, 1}, AttentionTile::threads}),
+              {{blocks, 1, 1}, AttentionTile::threads, resident}),
         k(block.k), tile(block, ruleOf(op, launch), size) {
     AttentionLaunch rows(launch, block);
     rows.fill(tile, op);
