@@ -324,6 +324,9 @@ private:
         forEachColumn([&](Value column, Value mask) {
           storeSum(op, chunk, column, k.splat(neutralOf(op)), mask);
         });
+    // Another thread adds to a sum than the one that has begun it.
+    if (!plan.keepsRow())
+      block.barrier();
     auto [first, last] = rowsOf(chunk);
     SmallVector<Value> none = sums;
     sums = k.loop(first, last, 1, none, [&](Value row, ValueRange before) {

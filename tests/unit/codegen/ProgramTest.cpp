@@ -114,6 +114,17 @@ TEST(Program, Elementwise) {
     })");
 }
 
+// Rows too long for the registers of a block of a GPU, whose sums over columns
+// lie in memory: who adds to one need not be who began it.
+TEST(Program, SumsOverColumnsOfLongRows) {
+  expectCompiles(R"(
+    func.func @f(%x: tensor<3x16900xf32>) -> (tensor<3x1xf32>, tensor<1x16900xf32>) {
+      %0 = tfm.reduce_max %x axis 1 : tensor<3x16900xf32>
+      %1 = tfm.reduce_sum %x axis 0 : tensor<3x16900xf32>
+      return %0, %1 : tensor<3x1xf32>, tensor<1x16900xf32>
+    })");
+}
+
 // The tails too, where what is left of x is small, and where the power that it
 // is divided by overflows. An exponent is off by its own rounding.
 TEST(Program, GeluIsAccurateEverywhere) {
