@@ -141,18 +141,17 @@ FailureOr<Cotangents> GeluOp::buildVJP(OpBuilder &builder, ValueRange c) {
   return Cotangents{b.mul(c[0], b.add(distribution, b.mul(x, density)))};
 }
 
-// With t = tanh(u) and u = k (x + a x^3):
-// c ((1 + t) / 2 + x (1 - t^2) / 2 * k (1 + 3 a x^2))
+// With s = sigmoid(v), which is (1 + tanh(v / 2)) / 2, and v = k (x + a x^3):
+// c s (1 + x k (1 + 3 a x^2) (1 - s))
 FailureOr<Cotangents> GeluTanhOp::buildVJP(OpBuilder &builder, ValueRange c) {
   TfmBuilder b{builder, getLoc()};
-  const double k = std::sqrt(2.0 / pi), a = 0.044715;
+  const double k = 2.0 * std::sqrt(2.0 / pi), a = 0.044715;
   Value x = getX(), square = b.mul(x, x);
-  Value u = b.mul(x, b.plus(b.scale(square, k * a), k));
-  Value t = TanhOp::create(builder, getLoc(), u);
-  Value du = b.plus(b.scale(square, 3.0 * a * k), k);
-  Value dt = b.sub(b.constant(t, 1.0), b.mul(t, t));
-  Value twice = b.add(b.plus(t, 1.0), b.mul(b.mul(x, dt), du));
-  return Cotangents{b.mul(c[0], b.scale(twice, 0.5))};
+  Value v = b.mul(x, b.plus(b.scale(square, k * a), k));
+  Value s = SigmoidOp::create(builder, getLoc(), v);
+  Value slope = b.mul(x, b.plus(b.scale(square, 3.0 * k * a), k));
+  Value rest = b.mul(slope, b.sub(b.constant(s, 1.0), s));
+  return Cotangents{b.mul(c[0], b.mul(s, b.plus(rest, 1.0)))};
 }
 
 // c s (1 + x (1 - s)) with s = sigmoid(x)

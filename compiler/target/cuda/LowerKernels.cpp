@@ -12,6 +12,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include <numbers>
 
@@ -34,15 +35,19 @@ static void roundByInstruction(mlir::ModuleOp module) {
   });
 }
 
-/// 2 ** x by an instruction, off by two units in the last place (PTX ISA,
-/// "ex2").
+/// A function of an f32 by an instruction.
+static mlir::Value byInstruction(mlir::OpBuilder &b, mlir::Location loc,
+                                 llvm::StringRef intrinsic, mlir::Value x) {
+  return mlir::LLVM::CallIntrinsicOp::create(b, loc, x.getType(),
+                                             b.getStringAttr(intrinsic),
+                                             mlir::ValueRange{x})
+      .getResult(0);
+}
+
+/// 2 ** x, off by two units in the last place (PTX ISA, "ex2").
 static mlir::Value powerOfTwo(mlir::OpBuilder &b, mlir::Location loc,
                               mlir::Value x) {
-  return mlir::LLVM::CallIntrinsicOp::create(
-             b, loc, x.getType(),
-             b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f32"),
-             mlir::ValueRange{x})
-      .getResult(0);
+  return byInstruction(b, loc, "llvm.nvvm.ex2.approx.ftz.f32", x);
 }
 
 namespace {
@@ -53,6 +58,55 @@ struct ExpandExp2 : mlir::OpRewritePattern<mlir::math::Exp2Op> {
   matchAndRewrite(mlir::math::Exp2Op op,
                   mlir::PatternRewriter &rewriter) const override {
     rewriter.replaceOp(op, powerOfTwo(rewriter, op.getLoc(), op.getOperand()));
+    return mlir::success();
+  }
+};
+
+/// 1 / sqrt(x), off by 2 ** -22.9 of it (PTX ISA, "rsqrt"): a root that rounds
+/// as IEEE wants it has a branch of its own.
+struct ExpandReciprocalRoot : mlir::OpRewritePattern<mlir::arith::DivFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  mlir::LogicalResult
+  matchAndRewrite(mlir::arith::DivFOp op,
+                  mlir::PatternRewriter &rewriter) const override {
+    auto root = op.getRhs().getDefiningOp<mlir::math::SqrtOp>();
+    if (!root || !mlir::matchPattern(op.getLhs(), mlir::m_OneFloat()))
+      return mlir::failure();
+    rewriter.replaceOp(op, byInstruction(rewriter, op.getLoc(),
+                                         "llvm.nvvm.rsqrt.approx.ftz.f",
+                                         root.getOperand()));
+    return mlir::success();
+  }
+};
+
+/// A bf16 that is a half of a word as f32, by one instruction on the word:
+/// NVPTX would take it out into a register of 16 bits first.
+struct WidenHalfOfWord : mlir::OpRewritePattern<mlir::arith::ExtFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  mlir::LogicalResult
+  matchAndRewrite(mlir::arith::ExtFOp op,
+                  mlir::PatternRewriter &rewriter) const override {
+    auto bits = op.getIn().getDefiningOp<mlir::arith::BitcastOp>();
+    auto half =
+        bits ? bits.getIn().getDefiningOp<mlir::arith::TruncIOp>() : nullptr;
+    if (!half || !half.getIn().getType().isInteger(32) ||
+        !op.getIn().getType().isBF16() || !op.getType().isF32())
+      return mlir::failure();
+    mlir::Location loc = op.getLoc();
+    auto number = [&](int32_t value) -> mlir::Value {
+      return mlir::arith::ConstantIntOp::create(rewriter, loc,
+                                                rewriter.getI32Type(), value);
+    };
+    mlir::Value word = half.getIn(), wide;
+    mlir::APInt distance;
+    if (auto shift = word.getDefiningOp<mlir::arith::ShRUIOp>();
+        shift && matchPattern(shift.getRhs(), mlir::m_ConstantInt(&distance)) &&
+        distance == 16)
+      wide = mlir::arith::AndIOp::create(rewriter, loc, shift.getLhs(),
+                                         number(-0x10000));
+    else
+      wide = mlir::arith::ShLIOp::create(rewriter, loc, word, number(16));
+    rewriter.replaceOpWithNewOp<mlir::arith::BitcastOp>(op, op.getType(), wide);
     return mlir::success();
   }
 };
@@ -91,7 +145,7 @@ struct ExpandExp : mlir::OpRewritePattern<mlir::math::ExpOp> {
 
 } // namespace
 
-/// Expands powers to the instruction for those of two, and tanh to a quotient
+/// Expands powers and reciprocal roots to instructions, and tanh to a quotient
 /// of polynomials, which is one of an approximation
 /// (`KernelBuilder::quotient`).
 static mlir::LogicalResult expandFunctions(mlir::ModuleOp module) {
@@ -104,7 +158,8 @@ static mlir::LogicalResult expandFunctions(mlir::ModuleOp module) {
   };
   Quotients quotients;
   mlir::RewritePatternSet patterns(module.getContext());
-  patterns.add<ExpandExp2, ExpandExp>(module.getContext());
+  patterns.add<ExpandExp2, ExpandReciprocalRoot, ExpandExp, WidenHalfOfWord>(
+      module.getContext());
   mlir::populatePolynomialApproximateTanhPattern(patterns);
   mlir::GreedyRewriteConfig config;
   config.enableFolding(false).enableConstantCSE(false).setListener(&quotients);

@@ -56,15 +56,14 @@ public:
     column = k.add(k.mul(block.block(1), threads), own);
     sums = block.shared(ownRows * threads);
     list = block.shared(atOnce);
-    counts = block.shared(groups);
+    counts = block.shared(warps);
     touched = block.shared(ownRows);
     k.loop(k.i64(0), k.i64(ownRows), 1,
            [&](Value row) { k.storeScalar(k.splat(0.0), sumOf(row)); });
     k.ifThen(k.less(own, k.i64(ownRows)),
              [&] { storeNumber(number(0), k.at(touched, own)); });
     k.loop(k.i64(0), k.i64(rows), atOnce, [&](Value first) {
-      Value count = makeList(first);
-      addUp(count);
+      addUp(makeList(first));
       // Before the next list is written over this one.
       block.barrier();
     });
@@ -73,12 +72,12 @@ public:
 
 private:
   static constexpr int64_t ownRows = 32;
-  /// Ids that a thread looks at, and a block, in a turn; a group of neighbours
-  /// is what a warp looks at once.
-  static constexpr int64_t each = 4, atOnce = each * threads,
-                           groups = atOnce / warpSize;
+  /// Ids that a thread looks at, and a block, in a turn: each warp at so many
+  /// that follow each other.
+  static constexpr int64_t each = 8, atOnce = each * threads,
+                           warps = threads / warpSize;
   /// Rows whose elements are loaded before any is added.
-  static constexpr int64_t together = 8;
+  static constexpr int64_t together = 16;
 
   static int64_t pieces(int64_t things, int64_t size) {
     return static_cast<int64_t>(llvm::divideCeil(things, size));
@@ -100,9 +99,12 @@ private:
   /// how many there are.
   Value makeList(Value first) {
     Type i32 = k.b.getI32Type();
-    SmallVector<Value> isOwn, entry, ballots;
+    SmallVector<Value> isOwn, entry, ballots, counted;
+    Value ofWarp = number(0);
+    Value firstOfLane =
+        k.add(k.add(first, k.mul(block.warp(), each * warpSize)), block.lane());
     for (int64_t i = 0; i != each; ++i) {
-      Value row = k.add(first, k.add(own, i * threads)), exists;
+      Value row = k.add(firstOfLane, i * warpSize), exists;
       if (rows % atOnce) {
         exists = k.less(row, k.i64(rows));
         row = k.min(row, k.i64(rows - 1));
@@ -121,34 +123,38 @@ private:
       entry.push_back(k.add(narrow(k.mul(row, ownRows)), inBlock));
       Value ballot = block.ballot(mine);
       ballots.push_back(ballot);
-      k.ifThen(k.equal(block.lane(), k.i64(0)), [&] {
-        storeNumber(
-            LLVM::CtPopOp::create(k.b, k.loc, i32, ballot),
-            k.at(counts, k.add(block.warp(), i * (threads / warpSize))));
-      });
+      counted.push_back(ofWarp);
+      ofWarp = k.add(ofWarp, LLVM::CtPopOp::create(k.b, k.loc, i32, ballot));
     }
+    k.ifThen(k.equal(block.lane(), k.i64(0)),
+             [&] { storeNumber(ofWarp, k.at(counts, block.warp())); });
     block.barrier();
-    // Where each group's entries begin.
-    Value total = k.i64(0);
-    SmallVector<Value> begin(each, k.i64(0));
-    for (int64_t group = 0; group != groups; ++group) {
-      int64_t i = group / (threads / warpSize);
-      Value isThis = k.equal(block.warp(), k.i64(group % (threads / warpSize)));
-      begin[i] = k.select(isThis, total, begin[i]);
-      total = k.add(total, k.loadInteger(k.at(counts, group)));
+    // Where the warp's entries begin.
+    Value total = k.i64(0), begin = total;
+    for (int64_t warp = 0; warp != warps; ++warp) {
+      begin = k.select(k.equal(block.warp(), k.i64(warp)), total, begin);
+      total = k.add(total, k.loadInteger(k.at(counts, warp)));
     }
     Value lane = arith::TruncIOp::create(k.b, k.loc, i32, block.lane());
     Value before = arith::SubIOp::create(
         k.b, k.loc, arith::ShLIOp::create(k.b, k.loc, number(1), lane),
         number(1));
-    for (int64_t i = 0; i != each; ++i)
-      k.ifThen(isOwn[i], [&] {
-        Value smaller = arith::AndIOp::create(k.b, k.loc, ballots[i], before);
-        Value rank = arith::ExtUIOp::create(
-            k.b, k.loc, k.i64Type,
-            LLVM::CtPopOp::create(k.b, k.loc, i32, smaller));
-        storeNumber(entry[i], k.at(list, k.add(begin[i], rank)));
-      });
+    auto append = [&](int64_t i) {
+      Value smaller = arith::AndIOp::create(k.b, k.loc, ballots[i], before);
+      Value rank =
+          k.add(counted[i], LLVM::CtPopOp::create(k.b, k.loc, i32, smaller));
+      rank = arith::ExtUIOp::create(k.b, k.loc, k.i64Type, rank);
+      storeNumber(entry[i], k.at(list, k.add(begin, rank)));
+    };
+    // Most warps have none.
+    Value none = arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::eq,
+                                       ofWarp, number(0));
+    k.ifThen(
+        none, [] {},
+        [&] {
+          for (int64_t i = 0; i != each; ++i)
+            k.ifThen(isOwn[i], [&] { append(i); });
+        });
     block.barrier();
     return total;
   }
@@ -207,7 +213,7 @@ private:
   KernelBuilder &k;
   ElementEmitter ids;
   Value own, firstRow, column;
-  /// In shared memory: of each row and column; the list; entries of each group;
+  /// In shared memory: of each row and column; the list; entries of each warp;
   /// whether a row of the table is in any list.
   Value sums, list, counts, touched;
 };

@@ -28,14 +28,20 @@ namespace {
 
 /// Threads of a block where nothing else decides.
 constexpr int64_t blockThreads = 256;
-/// Neighbouring columns that a thread has where they lie together in memory: 16
-/// bytes of f32.
-constexpr int64_t neighbours = 4;
-/// A thread keeps what it has of a row in registers up to so many columns.
+/// Neighbouring columns that a thread has where they lie together in memory:
+/// what one instruction moves, at least 4.
+constexpr int64_t neighbourBytes = 16, leastNeighbours = 4;
+/// A thread of a block keeps what it has of a row in registers up to so many
+/// columns.
 constexpr int64_t keptColumns = 16;
-/// Rows of up to this many columns have a warp each, so that nothing waits for
-/// a block.
-constexpr int64_t warpColumns = keptColumns * warpSize;
+/// A lane of a warp that has a row to itself, so that nothing waits for a
+/// block, has up to so many columns of it; more where there are enough rows to
+/// keep all multiprocessors busy. With sums over columns, which stay in
+/// registers beside some numbers of each column, it has as many registers.
+constexpr int64_t laneColumns = 16, mostLaneColumns = 32, ownNumbers = 4,
+                  sumRegisters = 168;
+/// Warps of a multiprocessor that keep it busy.
+constexpr int64_t enoughWarps = 8;
 
 int64_t blocksFor(int64_t things, int64_t each) {
   return static_cast<int64_t>(llvm::divideCeil(things, each));
@@ -53,17 +59,40 @@ struct Plan : RowPlan {
       return launch.getAccessOf(cast<BlockArgument>(read).getArgNumber()) ==
              Access::Memory;
     });
-    if (readsTables || !ElementEmitter::hasTiles(launch, neighbours))
+    if (readsTables)
       return;
-    together = neighbours;
+    // Threads of a row share its columns evenly where each has few of them.
+    int64_t most =
+        columnReductions.empty() ? neighboursOf(launch) : leastNeighbours;
+    for (; most >= leastNeighbours; most /= 2)
+      if (ElementEmitter::hasTiles(launch, most))
+        break;
+    if (most < leastNeighbours)
+      return;
+    together = most;
     // What remains of a row has threads of a column each, in a loop's last
     // turns.
     if (domain.cols % together && (!byRows || keepsRow()))
       together = 1;
-    // A warp that has a row has a lane for every column, where these are few.
-    while (byRows && rowThreads() == warpSize && together > 1 &&
-           domain.cols < warpSize * together)
+    // Lanes that have a row have a column each, where these are few.
+    while (byRows && warpHasRow() && together > 1 &&
+           domain.cols < rowThreads() * together)
       together /= 2;
+  }
+
+  /// As many as are moved at once of the widest elements that are read or
+  /// written at points.
+  static int64_t neighboursOf(LaunchOp launch) {
+    int64_t widest = 1;
+    auto widen = [&](BlockArgument argument) {
+      if (launch.getAccessOf(argument.getArgNumber()) == Access::Point)
+        widest = std::max(
+            widest, elementBytes(
+                        cast<MemRefType>(argument.getType()).getElementType()));
+    };
+    llvm::for_each(launch.getReadArgs(), widen);
+    llvm::for_each(launch.getWriteArgs(), widen);
+    return std::clamp<int64_t>(neighbourBytes / widest, leastNeighbours, 8);
   }
 
   Domain domain;
@@ -72,12 +101,32 @@ struct Plan : RowPlan {
   /// Neighbouring columns of a thread.
   int64_t together = 1;
 
+  /// By rows: whether one has a warp, or lanes of it.
+  bool warpHasRow() const {
+    bool isMany = domain.rows >= a100.multiprocessors * enoughWarps;
+    int64_t columns = isMany ? mostLaneColumns : laneColumns;
+    if (auto sums = static_cast<int64_t>(columnReductions.size()))
+      columns =
+          isMany ? std::min(columns, sumRegisters / (sums + ownNumbers)) : 0;
+    return domain.cols <= columns * warpSize;
+  }
   /// By rows: threads that share one, and in how many turns they walk over it.
   int64_t rowThreads() const {
-    if (columnReductions.empty() && domain.cols <= warpColumns)
-      return warpSize;
+    if (warpHasRow()) {
+      // Lanes of a warp have several rows where each has few columns, and all
+      // warps have whole rows.
+      auto lanes = std::min<int64_t>(
+          warpSize, static_cast<int64_t>(llvm::bit_ceil<uint64_t>(
+                        blocksFor(domain.cols, together))));
+      bool fits =
+          columnReductions.empty() && domain.rows % (warpSize / lanes) == 0;
+      return fits ? lanes : warpSize;
+    }
+    // Two blocks at once, where a row is walked over again and again: one
+    // computes while the other's threads wait for each other.
+    bool isLong = domain.cols > keptColumns * maxBlock;
     return std::clamp<int64_t>(llvm::alignTo(blocksFor(domain.cols, 4), 32), 64,
-                               maxBlock);
+                               isLong ? maxBlock / 2 : maxBlock);
   }
   /// `width` neighbouring columns of each thread, from `first` on.
   struct Turn {
@@ -97,13 +146,18 @@ struct Plan : RowPlan {
   int64_t columnsOfThread() const {
     return blocksFor(domain.cols, rowThreads() * together) * together;
   }
-  bool keepsRow() const { return columnsOfThread() <= keptColumns; }
+  bool keepsRow() const {
+    return warpHasRow() || columnsOfThread() <= keptColumns;
+  }
 
   /// No more chunks than these come to a multiprocessor, for which ptxas need
-  /// not save registers; and each thread may have many.
+  /// not save registers; and each thread may have many, that of a warp with a
+  /// row all that it can have.
   int64_t chunksAtOnce() const {
     constexpr int64_t many = 128;
-    return std::clamp<int64_t>(a100.residentBlocks(rowThreads(), many, 0), 1,
+    int64_t most =
+        warpHasRow() ? enoughWarps : a100.residentBlocks(rowThreads(), many, 0);
+    return std::clamp<int64_t>(most, 1,
                                blocksFor(chunks, a100.multiprocessors));
   }
 
@@ -116,9 +170,9 @@ struct Plan : RowPlan {
     if (byRows) {
       if (!columnReductions.empty())
         return {{chunks, 1, 1}, rowThreads(), chunksAtOnce()};
-      if (rowThreads() > warpSize)
+      if (!warpHasRow())
         return {{domain.rows, 1, 1}, rowThreads()};
-      int64_t rows = blockThreads / warpSize;
+      int64_t rows = blockThreads / rowThreads();
       return {{blocksFor(domain.rows, rows), 1, 1}, blockThreads};
     }
     if (!columnReductions.empty())
@@ -300,14 +354,16 @@ private:
   /// Rows that have a warp each, or a block.
   void emitRows() {
     if (plan.columnReductions.empty()) {
-      if (plan.rowThreads() > warpSize) {
+      if (!plan.warpHasRow()) {
         own = block.thread();
         emitRow(block.block());
         return;
       }
-      own = block.lane();
-      int64_t rows = plan.grid().threads / warpSize;
-      Value row = k.add(k.mul(block.block(), rows), block.warp());
+      const int64_t threads = plan.rowThreads();
+      own = k.rem(block.thread(), k.i64(threads));
+      int64_t rows = plan.grid().threads / threads;
+      Value row =
+          k.add(k.mul(block.block(), rows), k.div(block.thread(), threads));
       if (plan.domain.rows % rows == 0)
         emitRow(row);
       else
@@ -333,7 +389,8 @@ private:
       sums.assign(before.begin(), before.end());
       emitRow(row);
       // Before what the threads tell each other is written over.
-      block.barrier();
+      if (!plan.warpHasRow())
+        block.barrier();
       return sums;
     });
     if (!plan.keepsRow())
@@ -370,26 +427,51 @@ private:
     elements.beginRow(row);
     for (int pass = 0; pass <= plan.lastPass; ++pass) {
       SmallVector<Operation *> reductions;
-      bool busy = false;
+      bool busy = false, picks = false;
       for (Operation *op : plan.ops) {
         if (plan.passes[op] != pass)
           continue;
-        if (isRowReduction(op))
+        if (isRowReduction(op)) {
+          if (std::optional<Picked> picked = pickedBy(op)) {
+            elements.provideScalar(op->getResult(0), pick(*picked));
+            picks = true;
+            continue;
+          }
           reductions.push_back(op);
+        }
         busy |=
             isColumnReduction(op) || isRowReduction(op) || plan.writesFull(op);
       }
+      // What is picked may be written over by whoever has that column.
+      if (picks)
+        rowBarrier();
       if (busy)
         emitPass(pass, reductions);
     }
     if (!writesScalars())
       return;
     // A scalar may lie over one that the others have read.
-    if (plan.rowThreads() == warpSize)
+    rowBarrier();
+    storeScalars(k.equal(own, k.i64(0)));
+  }
+
+  /// Of all threads of a row.
+  void rowBarrier() {
+    if (plan.warpHasRow())
       block.warpBarrier();
     else
       block.barrier();
-    storeScalars(k.equal(own, k.i64(0)));
+  }
+
+  /// Every thread of a row computes that element.
+  Value pick(const Picked &picked) {
+    Value number = arith::ExtSIOp::create(k.b, k.loc, k.i64Type,
+                                          elements.scalar(picked.number));
+    Value exists = arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::ult,
+                                         number, k.i64(plan.domain.cols));
+    elements.beginTile(k.select(exists, number, k.i64(0)), /*count=*/1);
+    elements.beginColumn(0, /*mask=*/Value());
+    return block.orElse(exists, elements.full(picked.elements), 0.0);
   }
 
   using Values = SmallVector<Value>;
@@ -486,8 +568,8 @@ private:
       auto step = [&, op = op](Value a, Value b) {
         return combine(k, op, a, b);
       };
-      Value sum = plan.rowThreads() == warpSize
-                      ? block.reduceLanes(total, warpSize, step)
+      Value sum = plan.warpHasRow()
+                      ? block.reduceLanes(total, plan.rowThreads(), step)
                       : block.reduceBlock(total, neutralOf(op), step);
       elements.provideScalar(op->getResult(0), sum);
     }

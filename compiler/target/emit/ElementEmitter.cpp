@@ -425,15 +425,35 @@ std::pair<Value, Value> ElementEmitter::tileRow(const Window &window,
 SmallVector<Value> ElementEmitter::loadTile(const Window &window) {
   Type element = window.view.element;
   if (k.lanes == 1) {
-    auto type = VectorType::get({tileCount}, memoryType(element));
+    Type stored = memoryType(element);
     Value pointer = address(k, window.pointer, element,
                             k.add(rowOffset(window), tileColumn));
-    Value loaded = loadOne(pointer, type, window.togetherBytes(tileCount));
+    auto load = [&](int64_t count, Type type) {
+      return loadOne(pointer, VectorType::get({count}, type),
+                     window.togetherBytes(tileCount));
+    };
+    auto extract = [&](Value vector, int64_t i) -> Value {
+      return LLVM::ExtractElementOp::create(k.b, k.loc, vector, k.i64(i));
+    };
     SmallVector<Value> columns;
+    if (stored.isInteger(16)) {
+      // As words: from a half of one an instruction makes an f32, from a
+      // register of 16 bits two.
+      Value words = load(tileCount / 2, k.b.getI32Type());
+      Value half = arith::ConstantIntOp::create(k.b, k.loc, k.b.getI32Type(),
+                                                /*value=*/16);
+      for (int64_t i = 0; i != tileCount; ++i) {
+        Value word = extract(words, i / 2);
+        if (i % 2 == 1)
+          word = arith::ShRUIOp::create(k.b, k.loc, word, half);
+        columns.push_back(fromMemory(
+            arith::TruncIOp::create(k.b, k.loc, stored, word), element));
+      }
+      return columns;
+    }
+    Value loaded = load(tileCount, stored);
     for (int64_t i = 0; i != tileCount; ++i)
-      columns.push_back(fromMemory(
-          LLVM::ExtractElementOp::create(k.b, k.loc, loaded, k.i64(i)),
-          element));
+      columns.push_back(fromMemory(extract(loaded, i), element));
     return columns;
   }
   VectorType type = k.vecType.clone(memoryType(element));

@@ -10,6 +10,7 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/schedule/SchedDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace tfm;
@@ -33,11 +34,34 @@ double tfm::neutralOf(Operation *reduction) {
   return isMaximum(reduction) ? -infinity : 0;
 }
 
+std::optional<Picked> tfm::pickedBy(Operation *reduction) {
+  if (!isa<ReduceSumOp>(reduction))
+    return std::nullopt;
+  auto chosen = reduction->getOperand(0).getDefiningOp<SelectOp>();
+  if (!chosen || !matchPattern(chosen.getB(), m_AnyZeroFloat()))
+    return std::nullopt;
+  auto compare = chosen.getCondition().getDefiningOp<CompareOp>();
+  if (!compare || compare.getKind() != CompareKind::eq)
+    return std::nullopt;
+  auto columns = compare.getA().getDefiningOp<IotaOp>();
+  auto number = compare.getB().getDefiningOp<BroadcastOp>();
+  RankedTensorType type = tensorType(chosen.getY());
+  if (!columns || !number ||
+      static_cast<int64_t>(columns.getAxis()) != type.getRank() - 1 ||
+      tensorType(number.getX()).getNumElements() * type.getShape().back() !=
+          type.getNumElements())
+    return std::nullopt;
+  return Picked{chosen.getA(), number.getX()};
+}
+
 Value tfm::combine(KernelBuilder &k, Operation *reduction, Value a, Value b) {
   if (!isMaximum(reduction))
     return k.addf(a, b);
   if (keepsNan(reduction))
     return arith::MaximumFOp::create(k.b, k.loc, a, b);
+  // An instruction of a GPU, and three of a processor.
+  if (k.lanes == 1)
+    return arith::MaxNumFOp::create(k.b, k.loc, a, b);
   Value greater =
       arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OGT, a, b);
   return k.select(greater, a, b);

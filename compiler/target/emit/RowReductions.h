@@ -9,6 +9,7 @@
 #define TFM_TARGET_EMIT_ROWREDUCTIONS_H
 
 #include "compiler/target/emit/KernelBuilder.h"
+#include <optional>
 
 namespace tfm {
 
@@ -19,6 +20,14 @@ bool keepsNan(mlir::Operation *maximum);
 
 /// What a sum or maximum of nothing is.
 double neutralOf(mlir::Operation *reduction);
+
+/// What a sum over a row picks, as no other element of it is added: that of
+/// `elements` whose column `number` says, or 0 where the row has none.
+struct Picked {
+  mlir::Value elements, number;
+};
+/// None of another sum, or a maximum.
+std::optional<Picked> pickedBy(mlir::Operation *reduction);
 
 /// One step of a sum or maximum.
 mlir::Value combine(KernelBuilder &k, mlir::Operation *reduction, mlir::Value a,

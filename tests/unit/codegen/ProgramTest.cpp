@@ -125,6 +125,65 @@ TEST(Program, SumsOverColumnsOfLongRows) {
     })");
 }
 
+// Many rows, which warps of a GPU have to themselves, with sums of a row and
+// over columns that stay in registers.
+TEST(Program, SumsOfManyRows) {
+  for (const char *cols : {"100", "768"})
+    expectCompiles(llvm::formatv(R"(
+      func.func @f(%x: tensor<900x{0}xf32>)
+          -> (tensor<900x{0}xf32>, tensor<1x{0}xf32>, tensor<900x1xf32>) {{
+        %0 = tfm.reduce_max %x axis 1 : tensor<900x{0}xf32>
+        %1 = tfm.broadcast %0 : tensor<900x1xf32> to tensor<900x{0}xf32>
+        %2 = tfm.sub %x, %1 : tensor<900x{0}xf32>
+        %3 = tfm.reduce_sum %2 axis 0 : tensor<900x{0}xf32>
+        %4 = tfm.reduce_sum %2 axis 1 : tensor<900x{0}xf32>
+        return %2, %3, %4 : tensor<900x{0}xf32>, tensor<1x{0}xf32>, tensor<900x1xf32>
+      })",
+                                 cols)
+                       .str());
+}
+
+// Rows of few columns, several of which a warp of a GPU has.
+TEST(Program, SumsOfShortRows) {
+  for (const char *shape : {"24x12", "23x12", "24x5", "24x1"})
+    expectCompiles(llvm::formatv(R"(
+      func.func @f(%x: tensor<{0}xf32>) -> (tensor<{0}xf32>, tensor<{1}x1xf32>) {{
+        %0 = tfm.reduce_sum %x axis 1 : tensor<{0}xf32>
+        %1 = tfm.broadcast %0 : tensor<{1}x1xf32> to tensor<{0}xf32>
+        %2 = tfm.mul %x, %1 : tensor<{0}xf32>
+        %3 = tfm.reduce_sum %2 axis 1 : tensor<{0}xf32>
+        return %2, %3 : tensor<{0}xf32>, tensor<{1}x1xf32>
+      })",
+                                 shape, llvm::StringRef(shape).split('x').first)
+                       .str());
+}
+
+// A sum of which a row's number chooses one element, as a loss does with its
+// target: also where the row has no such element, and others write there.
+TEST(Program, SumsThatPickAnElement) {
+  for (const char *cols : {"16", "600"})
+    expectCompiles(llvm::formatv(R"(
+      func.func @f(%a: tensor<20x8xf32>, %b: tensor<8x{0}xf32>)
+          -> (tensor<20x8xf32>, tensor<20x1xf32>) {{
+        %x = tfm.matmul %a, %b : tensor<20x8xf32>, tensor<8x{0}xf32>
+        %rows = tfm.iota 0 : tensor<20x1xi32>
+        %two = tfm.constant dense<2> : tensor<20x1xi32>
+        %id = tfm.sub %rows, %two : tensor<20x1xi32>
+        %ids = tfm.broadcast %id : tensor<20x1xi32> to tensor<20x{0}xi32>
+        %columns = tfm.iota 1 : tensor<20x{0}xi32>
+        %is = tfm.compare eq %columns, %ids : tensor<20x{0}xi32>
+        %none = tfm.constant dense<0.0> : tensor<20x{0}xf32>
+        %chosen = tfm.select %is, %x, %none : tensor<20x{0}xi1>, tensor<20x{0}xf32>
+        %sum = tfm.reduce_sum %chosen axis 1 : tensor<20x{0}xf32>
+        %all = tfm.broadcast %sum : tensor<20x1xf32> to tensor<20x{0}xf32>
+        %y = tfm.add %x, %all : tensor<20x{0}xf32>
+        %z = tfm.matmul %y, %b transpose_b : tensor<20x{0}xf32>, tensor<8x{0}xf32>
+        return %z, %sum : tensor<20x8xf32>, tensor<20x1xf32>
+      })",
+                                 cols)
+                       .str());
+}
+
 // The tails too, where what is left of x is small, and where the power that it
 // is divided by overflows. An exponent is off by its own rounding.
 TEST(Program, GeluIsAccurateEverywhere) {
