@@ -437,7 +437,8 @@ private:
   }
 
   int64_t partRowsOfBand(int64_t bytes) const override {
-    int64_t rows = rowGroup;
+    // Of more rows ptxas keeps more addresses than there are registers.
+    int64_t rows = std::min<int64_t>(rowGroup, 2);
     while (rows > 1 &&
            tile.rows / tile.partRows * rows * bandStride() * 4 > bytes)
       rows /= 2;
@@ -529,8 +530,12 @@ LogicalResult cuda::emitProductKernel(ModuleOp module, StringRef name,
   }
   Units units = product.isOfBf16() ? Units::Tensor : Units::F32;
   ProductShape shape = product.shape();
+  // Of f32 most GPUs multiply twice as much in a cycle as an A100, as many
+  // numbers as instructions are given out for: small parts of threads, which
+  // load more for a product, are slower there.
+  const Gpu &gpu = units == Units::F32 ? h100 : a100;
   ProductTile tile =
-      chooseTile(units, shape, a100, [&](const ProductTile &tile) {
+      chooseTile(units, shape, gpu, [&](const ProductTile &tile) {
         return registersOf(tile, units, moreRegisters(product, tile, units)) <=
                maxRegisters;
       });

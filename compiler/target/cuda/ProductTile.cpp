@@ -29,7 +29,7 @@ static constexpr ProductTile warpgroupTiles[] = {{192, 256, 64, 3, 16, 256},
                                                  {128, 128, 64, 4, 16, 128},
                                                  {64, 128, 64, 4, 16, 128}};
 static constexpr ProductTile f32Tiles[] = {
-    {128, 128, 8, 3, 8, 8}, {64, 64, 8, 3, 4, 4}, {32, 32, 16, 3, 2, 2}};
+    {128, 128, 16, 3, 8, 8}, {64, 64, 8, 3, 4, 4}, {32, 32, 16, 3, 2, 2}};
 
 /// Bytes of an element in shared memory, and threads of a part.
 static int64_t bytesOf(Units units) { return units == Units::F32 ? 4 : 2; }
@@ -72,6 +72,32 @@ int64_t cuda::residentBlocks(const ProductTile &tile, Units units,
       gpu.residentBlocks(threadsOf(tile, units), registers, shared), 1);
 }
 
+/// Cycles that a multiprocessor takes for a step of a tile of f32 to give out
+/// instructions, and to load numbers from shared memory: a thread has a
+/// multiply-add for each product, and a load for up to four neighbours of its
+/// rows and columns.
+static std::pair<double, double> threadCyclesOf(const ProductTile &tile) {
+  // Four instructions of a warp are given out in a cycle; so many of a step
+  // count, wait and find addresses (CUDA 13).
+  constexpr double givenOut = 4, beside = 80;
+  // A warp's load of 16 bytes a lane takes two cycles, as several lanes read
+  // the same; a shorter one takes one.
+  constexpr int64_t together = 4;
+  auto loadsOf = [&](int64_t numbers) -> int64_t {
+    return llvm::divideCeil(numbers, together);
+  };
+  auto warps = static_cast<double>(llvm::divideCeil(tile.parts(), 32));
+  int64_t loads = loadsOf(tile.partRows) + loadsOf(tile.partColumns);
+  int64_t ofTerm = tile.partRows * tile.partColumns + loads;
+  double copies = static_cast<double>((tile.rows + tile.columns) * tile.depth) /
+                  static_cast<double>(tile.parts());
+  double instructions =
+      static_cast<double>(ofTerm * tile.depth) + copies + beside;
+  bool isWide = std::max(tile.partRows, tile.partColumns) >= together;
+  return {warps * instructions / givenOut,
+          warps * static_cast<double>(loads * tile.depth * (isWide ? 2 : 1))};
+}
+
 double cuda::secondsOf(const ProductTile &tile, Units units,
                        const ProductShape &shape, const Gpu &gpu) {
   bool tensor = units != Units::F32;
@@ -93,18 +119,20 @@ double cuda::secondsOf(const ProductTile &tile, Units units,
                    ? gpu.f32FlopsPerClock()
                    : gpu.tensorFlopsPerClock() *
                          (units == Units::Tensor ? gpu.ofMma : 1.0));
-  // What all parts read of a stage; of f32 a row is read by many threads of a
-  // warp at once, and by a warpgroup B once for four parts, and A by each
-  // instruction.
+  // What all parts read of a stage; by a warpgroup B once for four parts, and A
+  // by each instruction.
   auto parts = static_cast<double>(tile.parts() * tile.depth) * bytes;
   auto ofA = static_cast<double>(tile.partRows),
        ofB = static_cast<double>(tile.partColumns);
   if (units == Units::Warpgroup)
     ofA *= static_cast<double>(tile.columns / instructionColumns(tile, gpu));
-  double read = parts * (units == Units::Warpgroup ? ofA + ofB / 4
-                         : tensor                  ? ofA + ofB
-                                                   : (ofA + ofB) / 4);
+  double read = parts * (units == Units::Warpgroup ? ofA + ofB / 4 : ofA + ofB);
   double shared = (read + stage) / sharedBytesPerClock;
+  if (!tensor) {
+    auto [instructions, loads] = threadCyclesOf(tile);
+    shared = loads + stage / sharedBytesPerClock;
+    compute = std::max(compute, instructions);
+  }
   double copies = stage / gpu.cacheBytesPerClock();
   double waiting = latency / static_cast<double>(tile.stages - 1) / resident;
   double step = std::max({compute, shared, copies, waiting});

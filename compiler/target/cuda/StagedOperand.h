@@ -10,6 +10,7 @@
 
 #include "compiler/schedule/SchedDialect.h"
 #include "compiler/target/cuda/BlockBuilder.h"
+#include "compiler/target/cuda/Pieces.h"
 
 namespace tfm::cuda {
 
@@ -79,8 +80,12 @@ public:
   llvm::SmallVector<mlir::Value> fragment(mlir::Value stage, int64_t number,
                                           int64_t step);
 
-  /// Elements from one term to the next, of f32.
-  int64_t termStride() const { return size + bankCount / depth; }
+  /// Elements from one term to the next, of f32: so many more than there are
+  /// that terms which are copied at once are in other banks, as far as what a
+  /// thread loads at once begins at a multiple of it.
+  int64_t termStride() const {
+    return size + std::max<int64_t>(bankCount / depth, pieceBytes / 4);
+  }
 
 private:
   static constexpr int64_t bankCount = 32;

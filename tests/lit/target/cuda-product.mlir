@@ -27,7 +27,7 @@ sched.program @p {
 // of 16 terms in a step. There are 5 steps, the last of 4 terms: copies fill up
 // with zeros what is not there. Two steps are under way while one is multiplied.
 // CHECK-LABEL: func.func @kernel0(
-// CHECK-SAME: tfm.block = array<i32: 256, 1, 1>, tfm.grid = array<i64: 16, 1, 1>, tfm.resident = 3 : i32, {{.*}}tfm.shared = 13056
+// CHECK-SAME: tfm.block = array<i32: 256, 1, 1>, tfm.grid = array<i64: 16, 1, 1>, tfm.resident = 3 : i32, {{.*}}tfm.shared = 13824
 // CHECK-COUNT-4: nvvm.cp.async.shared.global
 // CHECK: nvvm.cp.async.commit.group
 // CHECK-COUNT-4: nvvm.cp.async.shared.global

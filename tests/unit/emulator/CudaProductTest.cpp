@@ -371,6 +371,20 @@ INSTANTIATE_TEST_SUITE_P(Tiles, CudaWarpgroupProducts,
                                .str();
                          });
 
+// Small parts of threads take more loads and more counting for a product than
+// the turns that they save, of the products of GPT-2's training in f32; where
+// there is little of C they are enough for all multiprocessors.
+TEST(ProductTiles, AreLargeWhereThereIsMuchToMultiply) {
+  auto rowsFor = [](ProductShape shape) {
+    return chooseTile(Units::F32, shape, h100).rows;
+  };
+  EXPECT_EQ(rowsFor({8, 768, 3072, 4096}), 128);
+  EXPECT_EQ(rowsFor({1, 32768, 768, 3072}), 128);
+  EXPECT_EQ(rowsFor({1, 8192, 768, 50257}), 128);
+  EXPECT_LT(rowsFor({1, 256, 256, 256}), 128);
+  EXPECT_LT(rowsFor({1, 16, 768, 768}), 128);
+}
+
 TEST(CudaRowProduct, IsRight) {
   auto emit = [](ModuleOp module, ProductLaunch product) {
     ASSERT_TRUE(isRowProduct(product));
