@@ -52,6 +52,14 @@ std::vector<SweepPoint> tfm::runSweep(llvm::ArrayRef<SweepAxis> axes,
   return points;
 }
 
+std::string tfm::pointText(llvm::ArrayRef<SweepAxis> axes,
+                           const SweepPoint &point) {
+  std::string text;
+  for (auto [axis, value] : llvm::zip(axes, point.values))
+    text += (text.empty() ? "" : ", ") + axis.name + " = " + value;
+  return text + ": " + point.problem;
+}
+
 /// What a table calls the parameters that the model itself declares.
 static constexpr llvm::StringLiteral ownColumn = "(its own)";
 
@@ -145,12 +153,8 @@ void tfm::writeSweepText(const ModelReport &base,
   table.write(os);
   if (!failed.empty())
     os << "\nNot possible (-)\n";
-  for (const SweepPoint *point : failed) {
-    os << "  ";
-    for (auto [i, value] : llvm::enumerate(point->values))
-      os << (i == 0 ? "" : ", ") << axes[i].name << " = " << value;
-    os << ": " << point->problem << "\n";
-  }
+  for (const SweepPoint *point : failed)
+    os << "  " << pointText(axes, *point) << "\n";
 
   if (base.sensitivities.empty())
     return;

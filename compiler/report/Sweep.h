@@ -43,6 +43,9 @@ llvm::Expected<SweepAxis> parseSweepAxis(llvm::StringRef text);
 std::vector<SweepPoint> runSweep(llvm::ArrayRef<SweepAxis> axes,
                                  SweepModel make);
 
+/// A point that is not possible, and why: `layers = x: ...`.
+std::string pointText(llvm::ArrayRef<SweepAxis> axes, const SweepPoint &point);
+
 /// The grid as a table, and which hyperparameter moves the total of `base`
 /// most. Of the view, `depth` adds the parameters of the modules down to this
 /// level (of all layers together), and `flops` the columns of FLOPs, which JSON

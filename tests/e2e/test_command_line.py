@@ -346,8 +346,13 @@ class Input(unittest.TestCase):
     def test_a_grid_without_any_point(self):
         result = tfmc("report", GPT2, "--sweep", "layres=2,4")
         self.assertEqual((result.returncode, result.stdout), (1, ""))
-        self.assertEqual(result.stderr, "tfmc: error: no point of the grid is possible: `GPT2` has no "
-                                        "hyperparameter `layres`; did you mean `layers`?\n")
+        self.assertEqual(result.stderr, "tfmc: error: no point of the grid is possible, such as layres = 2: "
+                                        "`GPT2` has no hyperparameter `layres`; did you mean `layers`?\n")
+        result = tfmc("report", GPT2, "--sweep", "width=64..128")
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertEqual(result.stderr, "tfmc: error: no point of the grid is possible, such as width = 64..128: "
+                                        "expected the end of the value, found `..`; `-D` takes one value, and "
+                                        "`tfmc report --sweep` several, each between commas: `width=64,96,128`\n")
 
     def test_a_grid_without_some_points(self):
         for form in ("text", "json", "csv"):

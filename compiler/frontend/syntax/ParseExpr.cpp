@@ -60,7 +60,9 @@ Expr *Parser::parseExpr() {
 Expr *Parser::parseOnlyExpr() {
   Expr *expr = parseExpr();
   if (!atEnd() && !diags.hasErrors())
-    unexpected("the end of the value");
+    unexpected("the end of the value")
+        .help("`-D` takes one value, and `tfmc report --sweep` several, each "
+              "between commas: `width=64,96,128`");
   return expr;
 }
 

@@ -106,8 +106,8 @@ static int sweep(const ReportArguments &arguments, const ModelReport &base,
   bool possible = llvm::any_of(
       points, [](const SweepPoint &point) { return point.report.has_value(); });
   if (!possible) {
-    messages() << "tfmc: error: no point of the grid is possible: "
-               << points.front().problem << "\n";
+    messages() << "tfmc: error: no point of the grid is possible, such as "
+               << pointText(axes, points.front()) << "\n";
     return 1;
   }
   if (arguments.format == "json")
@@ -122,7 +122,7 @@ static int sweep(const ReportArguments &arguments, const ModelReport &base,
       // The other forms have a place for the reason.
       if (arguments.format == "csv" && status == 0)
         messages() << "tfmc: error: a point of the grid is not possible: "
-                   << point.problem << "\n";
+                   << pointText(axes, point) << "\n";
       status = 1;
     }
   return status;
