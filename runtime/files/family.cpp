@@ -183,9 +183,10 @@ void addTable(json &all, const std::string &name, int depth,
   const std::string file = nameOf(name);
   if (depth > 8)
     wrongTable(file, "includes itself, or others too deeply");
-  json table = jsonOf(load(name));
+  const std::string text = load(name);
+  json table = jsonOf(text);
   if (!table.is_object())
-    wrongTable(file, "is not a JSON object");
+    wrongTable(file, isNoObject(text));
   for (const auto &[member, value] : table.items()) {
     bool isTable =
         member == "keys" || member == "generation" || member == "words";

@@ -195,14 +195,15 @@ std::optional<ConfigComparison> compareConfig(const std::string &path,
   std::string file = isOneFile ? path : path + "/config.json";
   if (!isOneFile && (!isFolder(path) || !fileExists(file)))
     return std::nullopt;
-  json config =
-      isOneFile
-          ? GgufReader(path).config(ggufOf(model.family, path))
-          : jsonOf(readRegularFile(file, "the configuration of the weights"));
+  const std::string text =
+      isOneFile ? ""
+                : readRegularFile(file, "the configuration of the weights");
+  json config = isOneFile ? GgufReader(path).config(ggufOf(model.family, path))
+                          : jsonOf(text);
   if (!config.is_object())
-    throw InputError(file + " is not a JSON object, so whether the model is "
-                            "that of these weights is unknown: copy or "
-                            "download it again, or remove it");
+    throw InputError(file + " " + isNoObject(text) +
+                     ", so whether the model is that of these weights is "
+                     "unknown: copy or download it again, or remove it");
   std::vector<ConfigKey> shown = judgeByGraph(config, model);
   if (model.family.empty()) {
     std::string type = config.value("model_type", json()).is_string()

@@ -57,9 +57,11 @@ ordered_json orderedJsonOf(std::string_view text) {
 ordered_json objectIn(const std::string &path, std::string_view purpose) {
   if (!fileExists(path))
     return ordered_json::object();
-  ordered_json object = orderedJsonOf(readRegularFile(path, purpose));
+  const std::string text = readRegularFile(path, purpose);
+  ordered_json object = orderedJsonOf(text);
   if (!object.is_object())
-    throw InputError(path + " is not a JSON object: copy or download it again");
+    throw InputError(path + " " + isNoObject(text) +
+                     ": copy or download it again");
   return object;
 }
 
@@ -84,6 +86,26 @@ std::string faultOfJson(std::string_view text) {
     return fmt::format("it goes wrong at character {}", character);
   return fmt::format("it goes wrong in line {} at character {}", line,
                      character);
+}
+
+std::string isNoObject(std::string_view text) {
+  auto what = [&]() -> std::string {
+    switch (jsonOf(text).type()) {
+    case json::value_t::discarded:
+      return text.empty() ? "it is empty" : faultOfJson(text);
+    case json::value_t::array:
+      return "it is an array";
+    case json::value_t::string:
+      return "it is a string";
+    case json::value_t::boolean:
+      return "it is a truth value";
+    case json::value_t::null:
+      return "it is null";
+    default:
+      return "it is a number";
+    }
+  };
+  return "is not a JSON object (" + what() + ")";
 }
 
 void refuseJson(const std::string &origin, std::string_view text) {

@@ -40,6 +40,10 @@ nlohmann::ordered_json objectIn(const std::string &path,
 /// only the character is said).
 std::string faultOfJson(std::string_view text);
 
+/// Of a text that `jsonOf` makes no object of what it is instead, or where it
+/// stops being JSON: "is not a JSON object (it is an array)".
+std::string isNoObject(std::string_view text);
+
 /// Throws InputError: `origin` is not valid JSON, by `faultOfJson`.
 [[noreturn]] void refuseJson(const std::string &origin, std::string_view text);
 

@@ -53,11 +53,12 @@ std::pair<json, std::string> saidIn(const std::string &folder,
     std::string path = folder + "/" + name;
     if (!isFolder(folder) || !fileExists(path))
       continue;
-    json root = jsonOf(readRegularFile(path, "the configuration"));
+    const std::string text = readRegularFile(path, "the configuration");
+    json root = jsonOf(text);
     if (!root.is_object())
-      throw InputError(path + " is not a JSON object, so the tokens that end a "
-                              "text are unknown: copy or download it again, or "
-                              "remove it");
+      throw InputError(path + " " + isNoObject(text) +
+                       ", so the tokens that end a text are unknown: copy or "
+                       "download it again, or remove it");
     if (json said = root.value(key, json()); !said.is_null())
       return {std::move(said), path};
   }

@@ -64,9 +64,10 @@ template <typename T> T orStop(llvm::Expected<T> value) {
 }
 
 json readObject(const std::string &path, const char *what) {
-  json object = jsonOf(readRegularFile(path, what));
+  const std::string text = readRegularFile(path, what);
+  json object = jsonOf(text);
   if (!object.is_object())
-    stop(path + " is not a JSON object");
+    stop(path + " " + isNoObject(text) + ": copy or download it again");
   return object;
 }
 

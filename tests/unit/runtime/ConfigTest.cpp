@@ -77,13 +77,25 @@ TEST(Config, IsAnObject) {
   // Reading on would take all of the stack.
   std::string deep = R"({"n_head": )" + std::string(500'000, '[') +
                      std::string(500'000, ']') + "}";
-  for (const std::string &text :
-       std::vector<std::string>{"", "{", "[]", "3", "null", "{\"n_head\": NaN}",
-                                "\xff\xfe{", "{\"n_head\": 4,}", deep}) {
+  for (const auto &[text, why] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"", "it is empty"},
+           {"{", "it ends too early"},
+           {"[]", "it is an array"},
+           {"3", "it is a number"},
+           {"\"{}\"", "it is a string"},
+           {"true", "it is a truth value"},
+           {"null", "it is null"},
+           {"{\"n_head\": NaN}", "it goes wrong at character 12"},
+           {"{\n\"n_head\": 4,}\n", "it goes wrong in line 2 at character 13"},
+           {"\xff\xfe{", "it goes wrong at character 1"},
+           {deep, "its brackets are nested more than 100 deep"}}) {
     std::string path = folder.write("config.json", text);
     std::string message =
         messageOf<InputError>([&] { compareConfig(folder.path, llama); });
-    EXPECT_TRUE(message.starts_with(path + " is not a JSON object")) << message;
+    EXPECT_TRUE(
+        message.starts_with(path + " is not a JSON object (" + why + "), so"))
+        << message;
   }
   folder.write("config.json", std::string(100000, '['));
   EXPECT_THROW(compareConfig(folder.path, llama), InputError);

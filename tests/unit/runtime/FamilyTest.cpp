@@ -185,7 +185,7 @@ TEST(Family, WrongTables) {
   };
   EXPECT_EQ(message({}), "there is no family `own`");
   EXPECT_EQ(message({{"own", "["}}),
-            "the family own.json is not a JSON object");
+            "the family own.json is not a JSON object (it ends too early)");
   EXPECT_EQ(message({{"own", "{}"}}),
             "the family own.json has no `model_type`");
   EXPECT_EQ(message({{"own", R"({"include": ["own"]})"}}),
