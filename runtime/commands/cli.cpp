@@ -158,7 +158,7 @@ CLI::Option *addWeights(CLI::App *command, CommonOptions &options) {
                        "a safetensors or .gguf file, a run directory, or a "
                        "Hugging Face folder")
           ->required()
-          ->check(usage::path());
+          ->transform(usage::folder());
   command->add_flag("--partial", options.partial,
                     "leave out what the model has not, such as another head");
   return weights;
@@ -170,7 +170,7 @@ void addTokenizer(CLI::App *command, CommonOptions &options) {
           "--tokenizer", options.tokenizer,
           "a tokenizer.json, a SentencePiece .model, a .gguf file, or a "
           "folder with one or with vocab.json and merges.txt")
-      ->check(usage::path());
+      ->transform(usage::folder());
 }
 
 /// What an option that sets a key takes: the key's range.
@@ -240,10 +240,10 @@ void addTrain(CLI::App &app, TrainCommand &train) {
       addWhole(command, keyOption("train.seed"), options.seed, maxSeed);
   command
       ->add_option("--out", options.out, "run directory (default: runs/NAME)")
-      ->check(usage::path());
+      ->transform(usage::folder());
   CLI::Option *init =
       command->add_option("--init", options.init, "begin with these weights")
-          ->check(usage::path());
+          ->transform(usage::folder());
   command
       ->add_flag("--partial", options.partial,
                  "with --init: leave out what the model has not, and begin "
@@ -252,7 +252,7 @@ void addTrain(CLI::App &app, TrainCommand &train) {
   command
       ->add_option("--resume", options.resume,
                    "continue the run in this directory, with its seed")
-      ->check(usage::path())
+      ->transform(usage::folder())
       ->excludes(seed)
       ->excludes(init);
   command

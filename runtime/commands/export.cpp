@@ -130,10 +130,11 @@ void describeQuantised(const std::vector<FloatTensor> &tensors, StoredType type,
 void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   CpuDevice device(1);
   Model model(descriptor, device);
-  const std::string out = exportedWeights(command.out);
+  const std::string out = exportedWeights(command.out),
+                    folder = withoutSlashes(command.out);
   requireNoRunFile(out);
   for (const std::string &path :
-       command.adapter ? adapterFiles(command.out) : exportedFiles(command.out))
+       command.adapter ? adapterFiles(folder) : exportedFiles(command.out))
     requireNoneOfModel(path, descriptor);
   if (isGguf(out))
     throw InputError(out + ": what is written is no .gguf file, but a "
@@ -166,7 +167,7 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
                      ", which corrections would be rounded to: export them "
                      "with a build of generate.weights = f32");
   if (command.adapter) {
-    exportAdapter(model, command.weights, command.out, command.dtype,
+    exportAdapter(model, command.weights, folder, command.dtype,
                   command.overwrite);
     return;
   }
@@ -175,7 +176,7 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   if (largestOf(command.dtype) < largestOf(StoredType::F32))
     requireWithin(tensors, command.dtype);
   if (isExportFolder(command.out)) {
-    exportFolder(model, std::move(tensors), command.weights, command.out,
+    exportFolder(model, std::move(tensors), command.weights, folder,
                  command.dtype, command.overwrite);
     if (command.speaks())
       noteOtherBegin(descriptor, command);

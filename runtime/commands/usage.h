@@ -13,6 +13,8 @@
 #ifndef TFM_RUNTIME_COMMANDS_USAGE_H
 #define TFM_RUNTIME_COMMANDS_USAGE_H
 
+#include "runtime/files/atomic_file.h"
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -100,6 +102,18 @@ inline CLI::Validator path() {
         return text.empty() ? "must name a file or folder, not nothing" : "";
       },
       "");
+}
+
+/// The name of a folder, or of a file instead of one. Slashes at its end go, as
+/// messages name what is in it.
+inline CLI::Validator folder() {
+  return CLI::Validator(
+             [](std::string &text) -> std::string {
+               text = withoutSlashes(std::move(text));
+               return "";
+             },
+             "") &
+         path();
 }
 
 /// A file that only makes sense on the disk.

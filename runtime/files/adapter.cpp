@@ -198,8 +198,7 @@ std::string configOf(const std::vector<Corrected> &layers,
 } // namespace
 
 std::vector<std::string> adapterFiles(const std::string &out) {
-  const std::string folder = out.ends_with('/') ? out : out + "/";
-  return {folder + "adapter_model.safetensors", folder + "adapter_config.json"};
+  return {out + "/adapter_model.safetensors", out + "/adapter_config.json"};
 }
 
 void exportAdapter(const Model &model, const std::string &weights,
@@ -223,7 +222,7 @@ void exportAdapter(const Model &model, const std::string &weights,
       tensors.push_back(*tensor);
       tensors.back().name = "base_model.model." + layer.module + name;
     }
-  makeFolder(out);
+  FolderForFiles made(out);
   AtomicFile file(paths[0]), config(paths[1]);
   writeSafetensors(file, tensors, exportedMetadata(), type);
   config.write(configOf(layers, source,

@@ -31,6 +31,12 @@ std::string folderOf(const std::string &path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+std::string withoutSlashes(std::string path) {
+  while (path.size() > 1 && path.ends_with('/'))
+    path.pop_back();
+  return path;
+}
+
 std::string writeFailure(int error) {
   if (error == ENOSPC || error == EDQUOT)
     return "the disk is full: free some space or choose another folder";
@@ -197,19 +203,38 @@ void syncFolder(const std::string &folder) {
     throw InputError("cannot write " + folder + ": " + writeFailure(error));
 }
 
-void makeFolder(const std::string &path) {
+/// Makes a folder and its parents; adds to `made` what was not there.
+static void makeFolders(const std::string &path,
+                        std::vector<std::string> &made) {
   for (size_t end = 0; end < path.size();) {
     end = std::min(path.find('/', end + 1), path.size());
     std::string part = path.substr(0, end);
     int error = uninterrupted([&] { return mkdir(part.c_str(), 0777); }) == 0
                     ? 0
                     : errno;
-    if (error != 0 && !isFolder(part)) {
+    if (error == 0)
+      made.push_back(part);
+    else if (!isFolder(part)) {
       std::string why =
           error == EEXIST ? part + " is a file" : writeFailure(error);
       throw InputError("cannot make the folder " + path + ": " + why);
     }
   }
+}
+
+void makeFolder(const std::string &path) {
+  std::vector<std::string> made;
+  makeFolders(path, made);
+}
+
+// One that delegates is destroyed where it throws.
+FolderForFiles::FolderForFiles(const std::string &path) : FolderForFiles() {
+  makeFolders(path, made);
+}
+
+FolderForFiles::~FolderForFiles() {
+  for (auto folder = made.rbegin(); folder != made.rend(); ++folder)
+    rmdir(folder->c_str()); // refused where there is something in it
 }
 
 std::string readFile(const std::string &path, std::string_view purpose,

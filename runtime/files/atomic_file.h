@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <sys/types.h>
+#include <vector>
 
 namespace tfm {
 
@@ -80,11 +81,28 @@ void syncFolder(const std::string &folder);
 /// The folder of a file: "." for a name alone.
 std::string folderOf(const std::string &path);
 
+/// The name of a folder without slashes at its end: "/" stays.
+std::string withoutSlashes(std::string path);
+
 /// Why a file cannot be written, from `errno`, and what to do.
 std::string writeFailure(int error);
 
 /// Makes a folder and its parents; throws InputError.
 void makeFolder(const std::string &path);
+
+/// A folder for files that may not come: makes it and its parents as
+/// `makeFolder` does. At its end those that it made and that are empty go.
+class FolderForFiles {
+public:
+  explicit FolderForFiles(const std::string &path);
+  ~FolderForFiles();
+  FolderForFiles(const FolderForFiles &) = delete;
+  FolderForFiles &operator=(const FolderForFiles &) = delete;
+
+private:
+  FolderForFiles() = default;
+  std::vector<std::string> made; ///< parents first
+};
 
 /// What files are called that are read from standard input.
 inline constexpr std::string_view standardInput = "/dev/stdin";

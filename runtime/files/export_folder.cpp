@@ -198,17 +198,17 @@ void requireExported(const std::string &weights, const std::string &config) {
 std::string exportedWeights(const std::string &out) {
   if (!isExportFolder(out))
     return out;
-  return (out.ends_with('/') ? out.substr(0, out.size() - 1) : out) +
-         weightsName;
+  return withoutSlashes(out) + weightsName;
 }
 
 std::vector<std::string> exportedFiles(const std::string &out) {
   std::vector<std::string> files = {exportedWeights(out)};
   if (!isExportFolder(out))
     return files;
-  files.push_back(out + configName);
+  const std::string folder = withoutSlashes(out);
+  files.push_back(folder + configName);
   for (const char *name : companions)
-    files.push_back(out + "/" + name);
+    files.push_back(folder + "/" + name);
   return files;
 }
 
@@ -272,7 +272,7 @@ void exportFolder(const Model &model, std::vector<FloatTensor> tensors,
     }
     tensors = std::move(named);
   }
-  makeFolder(out);
+  FolderForFiles made(out);
   // All of them or none.
   std::list<AtomicFile> files;
   for (const auto &[path, text] : texts)

@@ -362,9 +362,7 @@ std::vector<int64_t> olderSteps(const std::string &folder) {
 }
 
 std::string runAround(const std::string &named) {
-  std::string path = named;
-  while (path.size() > 1 && path.ends_with('/'))
-    path.pop_back();
+  const std::string path = withoutSlashes(named);
   std::error_code none;
   fs::path real = fs::weakly_canonical(path, none);
   std::string name = real.filename().string();

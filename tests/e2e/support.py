@@ -7,6 +7,7 @@ Every test file can be run by itself: `python3 tests/e2e/test_report.py`.
 import json
 import os
 import pathlib
+import resource
 import subprocess
 import tempfile
 import unittest
@@ -32,11 +33,13 @@ MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIR
                    "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 
 
-def run(*command, stdin="", cwd=None, timeout=300, environment=None):
-    """Runs a program to its end; returns what `subprocess.run` does, as text. Its standard input is a text, or a file."""
+def run(*command, stdin="", cwd=None, timeout=300, environment=None, file_bytes=None):
+    """Runs a program to its end; returns what `subprocess.run` does, as text. Its standard input is a text, or a file.
+    With `file_bytes` no file that it writes can have more."""
+    limit = file_bytes and (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes)))
     source = {"input": stdin} if isinstance(stdin, str) else {"stdin": stdin}
     return subprocess.run([str(part) for part in command], cwd=cwd, text=True,
-                          capture_output=True, timeout=timeout, check=False,
+                          capture_output=True, timeout=timeout, check=False, preexec_fn=limit,
                           env=dict(os.environ, NO_COLOR="1", **(environment or {})), **source)
 
 

@@ -196,10 +196,8 @@ class Memory(Folder):
         out = self.train("limited", "--steps", "3", "--threads", "1")
         before = digest(out)
         limit = (out / "model.safetensors").stat().st_size // 2
-        result = subprocess.run(
-            [self.model, "train", "--json", "--resume", "limited", "--steps", "6"],
-            cwd=self.folder, text=True, capture_output=True, check=False, timeout=300,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        result = run(self.model, "train", "--json", "--resume", "limited", "--steps", "6",
+                     cwd=self.folder, file_bytes=limit)
         self.assertEqual(result.returncode, INPUT_ERROR, result.stderr)
         self.assertIn("limited/", result.stderr)
         self.assertEqual(digest(out), before)

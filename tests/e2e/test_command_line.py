@@ -723,12 +723,18 @@ class Output(unittest.TestCase):
             (pathlib.Path(folder) / "text.txt").write_text("the quick brown fox\n")
             vocabulary = pathlib.Path(folder) / "vocab.json"
             vocabulary.write_text("{}")
-            result = tfmc("tokenizer", "text.txt", cwd=folder)
+            for there in ([], ["-o", "."], ["-o", folder]):
+                result = tfmc("tokenizer", "text.txt", *there, cwd=folder)
+                self.assertEqual(result.returncode, 1, result)
+                self.assertIn("/vocab.json exists already, and may be of another tokenizer: choose another folder "
+                              "(-o), or pass --overwrite", result.stderr)
+                self.assertEqual(vocabulary.read_text(), "{}")
+                self.assertEqual(sorted(os.listdir(folder)), ["text.txt", "vocab.json"])
+            result = tfmc("tokenizer", "text.txt", "-o", "none/such", cwd=folder, file_bytes=9)
             self.assertEqual(result.returncode, 1, result)
-            self.assertIn("./vocab.json exists already, and may be of another tokenizer: name the folder with -o",
-                          result.stderr)
-            self.assertEqual(vocabulary.read_text(), "{}")
-            result = tfmc("tokenizer", "text.txt", "-o", ".", cwd=folder)
+            self.assertIn("cannot write none/such/vocab.json: ", result.stderr)
+            self.assertEqual(sorted(os.listdir(folder)), ["text.txt", "vocab.json"])
+            result = tfmc("tokenizer", "text.txt", "--overwrite", cwd=folder)
             self.assertEqual(result.returncode, 0, result)
             self.assertNotEqual(vocabulary.read_text(), "{}")
 

@@ -920,6 +920,13 @@ train {
         made = tfmc("build", "lora.tfm", "-o", "lora", *options, cwd=self.folder)
         self.assertEqual(made.returncode, 0, made.stderr)
 
+    def leaves_nothing(self, *command):
+        """Where files cannot be written, nor is there the folder for them; they are named as they would be."""
+        result = run("./lora", *command, cwd=self.folder, file_bytes=99)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(result.stderr, r"cannot write none/such/\w+\.\w+: .*ulimit")
+        self.assertFalse(os.path.exists(self.path("none")))
+
     def ok(self, *command):
         result = run(*command, cwd=self.folder)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -957,6 +964,8 @@ train {
         self.assertRegex(self.refused("./lora", "export", "--weights", "run", "-o", "folder/"),
                          r"the model has model.layers.0.self_attn.q_proj.*lora_a, and .* with --merge")
 
+        self.leaves_nothing("export", "--weights", "run", "-o", "none/such/", "--merge")
+
         # Merged it is the published model with other weights.
         self.ok("./lora", "export", "--weights", "run", "-o", "merged/", "--merge")
         self.ok("./lora", "export", "--weights", "run", "-o", "merged.safetensors", "--merge")
@@ -986,6 +995,7 @@ train {
         layers = {"q_proj": "LoRA({}, rank = 2, alpha = 3.0)", "o_proj": "LoRA({}, rank = 3, alpha = 16.0)"}
         self.build(**layers)
         self.ok("./lora", "train", "--init", self.SOURCE, "--partial", "--out", "for-peft")
+        self.leaves_nothing("export", "--weights", "for-peft", "-o", "none/such/", "--adapter")
         export = ["./lora", "export", "--weights", "for-peft", "-o", "peft/", "--adapter"]
         self.ok(*export)
         self.ok(*export)
@@ -1018,7 +1028,7 @@ train {
         self.assertIn("and these weights have others than ",
                       self.refused("./lora", "export", "--weights", "for-merge", "-o", "other/", "--adapter"))
         pathlib.Path(self.path("peft", "config.json")).write_text("{}")
-        self.assertIn("peft/ holds a model, which would be loaded with the adapter", self.refused(*export, "--overwrite"))
+        self.assertIn("peft holds a model, which would be loaded with the adapter", self.refused(*export, "--overwrite"))
 
     def test_scales_by_layer(self):
         pathlib.Path(self.path("own.tfm")).write_text("""

@@ -393,7 +393,7 @@ class Commands(unittest.TestCase):
             Command((TFMC, "check", "tiny.tfm")),
             Command((TFMC, "report", "tiny.tfm", "--format", "html", "-o", "page.html"), ("page.html",)),
             Command((TFMC, "report", "tiny.tfm", "--against", "run", "--values")),
-            Command((TFMC, "tokenizer", "tale.txt", "--merges", "5", "-o", "words"),
+            Command((TFMC, "tokenizer", "tale.txt", "--merges", "5", "-o", "words", "--overwrite"),
                     ("words/vocab.json", "words/merges.txt")),
             Command((TFMC, "plot", "run", "-o", "curves.html"), ("curves.html",)),
             Command((TFMC, "new", "fresh")),

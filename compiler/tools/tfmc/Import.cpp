@@ -544,7 +544,7 @@ void tfm::addImportOptions(CLI::App &command, ImportOptions &options) {
                   "A folder with families of your own (see docs/families.md); "
                   "TFM_FAMILIES names another")
       ->type_name("DIR")
-      ->check(usage::path());
+      ->transform(usage::folder());
   command
       .add_option("--ignore-key", options.ignored,
                   "Accept a key of config.json that the family does not know; "

@@ -20,7 +20,7 @@ void tfm::addImportCommand(CLI::App &app, int &status) {
                 "config.json, and check it against the weights");
   command->add_option("FOLDER", options->folder, "The folder")
       ->required()
-      ->check(usage::path());
+      ->transform(usage::folder());
   command
       ->add_option("-o,--output", options->output,
                    "The file to write instead of standard output")

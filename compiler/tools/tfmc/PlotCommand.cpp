@@ -50,7 +50,7 @@ void tfm::addPlotCommand(CLI::App &app, int &status) {
                    "Folders of runs, or logs (log.jsonl); several are drawn "
                    "over each other")
       ->required()
-      ->check(usage::path());
+      ->transform(usage::folder());
   command
       ->add_option("-o,--output", arguments->output,
                    "The page to write, such as loss.html; - for standard "

@@ -423,7 +423,7 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
                        "Compare with a checkpoint, tensor by tensor: names, "
                        "shapes and types; exit status 1 where they differ")
           ->type_name("DIR|FILE.safetensors")
-          ->check(usage::path())
+          ->transform(usage::folder())
           ->excludes(sweep);
   command
       ->add_flag("--values", arguments->values,

@@ -334,7 +334,7 @@ void tfm::addRunCommand(CLI::App &app, int &status) {
                    "The model, or a Hugging Face folder or gguf file, which is "
                    "imported")
       ->required()
-      ->check(usage::path());
+      ->transform(usage::folder());
   addDefineOption(*command, options->defines);
   addImportOptions(*command, options->import);
   // What follows the file belongs to the binary.

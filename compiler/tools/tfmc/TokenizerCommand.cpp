@@ -12,6 +12,7 @@
 #include "runtime/data/texts.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
+#include "runtime/files/temporaries.h"
 #include "runtime/tokenizer/train_word_bpe.h"
 #include "runtime/tokenizer/utf8.h"
 
@@ -28,7 +29,8 @@ namespace {
 struct Arguments {
   std::vector<std::string> files;
   std::string field;
-  std::string folder;
+  std::string folder = ".";
+  bool overwrite = false;
   int64_t merges = 1000;
 };
 
@@ -65,26 +67,30 @@ static int learn(const Arguments &arguments) {
                  << error.message() << "\n";
       return 1;
     }
-  std::string folder = arguments.folder.empty() ? "." : arguments.folder;
+  const std::string &folder = arguments.folder;
   std::string vocab = folder + "/vocab.json", merges = folder + "/merges.txt";
   if (isInput(vocab, arguments.files) || isInput(merges, arguments.files))
     return 1;
-  if (arguments.folder.empty())
-    for (const std::string &file : {vocab, merges})
-      if (llvm::sys::fs::exists(file)) {
-        messages() << "tfmc: error: " << file
-                   << " exists already, and may be of another tokenizer: name "
-                      "the folder with -o (`-o .` writes over it)\n";
-        return 1;
-      }
+  for (const std::string &file : {vocab, merges})
+    if (llvm::sys::fs::exists(file) && !arguments.overwrite) {
+      messages() << "tfmc: error: " << file
+                 << " exists already, and may be of another tokenizer: choose "
+                    "another folder (-o), or pass --overwrite\n";
+      return 1;
+    }
   // The runtime throws.
   try {
     TrainedWordBpe trained =
         trainWordBpe(readTexts(arguments), arguments.merges);
-    makeFolder(folder);
-    if (!writeOutput(vocab, trained.vocabJson()) ||
-        !writeOutput(merges, trained.mergesText()))
-      return 1;
+    FolderForFiles made(folder);
+    AtomicFile vocabFile(vocab), mergesFile(merges);
+    vocabFile.write(trained.vocabJson());
+    mergesFile.write(trained.mergesText());
+    vocabFile.sync();
+    mergesFile.sync();
+    SignalsWait wait; // both or none
+    vocabFile.commit();
+    mergesFile.commit();
     messages() << llvm::formatv("{0} merges, {1} tokens: wrote {2} and {3}\n",
                                 trained.merges.size(), trained.tokens.size(),
                                 vocab, merges);
@@ -113,6 +119,8 @@ void tfm::addTokenizerCommand(CLI::App &app, int &status) {
   command
       ->add_option("-o,--out", arguments->folder,
                    "The folder for vocab.json and merges.txt (default: .)")
-      ->check(usage::path());
+      ->transform(usage::folder());
+  command->add_flag("--overwrite", arguments->overwrite,
+                    "Replace the tokenizer that is there");
   command->callback([arguments, &status] { status = learn(*arguments); });
 }
