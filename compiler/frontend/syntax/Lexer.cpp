@@ -156,6 +156,9 @@ private:
     if (llvm::isDigit(c) ||
         (c == '.' && llvm::isDigit(peek(1)) && !afterOperand))
       return lexNumber(begin);
+    for (StringRef quotes : {"\"\"\"", "'''"})
+      if (text.substr(at).starts_with(quotes))
+        return skipDocstring(quotes);
     if (c == '"')
       return lexString(begin);
     for (StringRef punct : puncts) {
@@ -262,6 +265,18 @@ private:
                "`" + text.slice(place, end) + "` stands for nothing")
         .help("there are `\\n`, `\\t`, `\\r`, `\\\"` and `\\\\`, which is a "
               "backslash");
+  }
+
+  /// Python's; it is prose.
+  void skipDocstring(StringRef quotes) {
+    Range range{file, static_cast<uint32_t>(at), static_cast<uint32_t>(at + 3)};
+    diags.error(101, range, "unexpected `" + quotes + "`")
+        .help("what documents a model, module or method stands before it, each "
+              "line behind `///`");
+    if (!newLine)
+      out.errors.push_back(at); // instead of a value
+    size_t end = text.find(quotes, at + quotes.size());
+    at = end == StringRef::npos ? text.size() : end + quotes.size();
   }
 
   void lexString(size_t begin) {

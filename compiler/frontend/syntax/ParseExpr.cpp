@@ -239,6 +239,10 @@ void Parser::parseArguments(std::vector<Argument> &args) {
 void Parser::parseSubscripts(std::vector<Subscript> &subscripts) {
   take();
   ++brackets;
+  if (tok().is("]"))
+    unexpected("an index")
+        .help("`x[:, 0:3, -1]` cuts and picks along the axes; all of x is `x` "
+              "alone");
   while (!atEnd() && !tok().is("]")) {
     Subscript subscript;
     if (tok().is("..")) {

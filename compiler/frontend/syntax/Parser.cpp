@@ -182,6 +182,17 @@ bool Parser::startsItem() const {
                      tok(1).kind == TokenKind::String || tok(1).is("="));
 }
 
+bool Parser::skipIndented(const Token &head) {
+  if (at == 0 || !list.tokens[at - 1].is(":"))
+    return false;
+  auto column = [&](const Token &token) {
+    return sources.file(file).column(token.range.begin);
+  };
+  while (tok().startsLine && !tok().is("}") && column(tok()) > column(head))
+    skipToLine();
+  return true;
+}
+
 void Parser::skipToItem() {
   do
     take();
@@ -301,6 +312,9 @@ void Parser::parseItems() {
         word.kind == TokenKind::Name ? statementHabit(word.text) : "";
     if (!habit.empty()) {
       d.help(habit);
+      skipToLine();
+      if (skipIndented(word))
+        continue;
     } else if (word.kind == TokenKind::Name) {
       std::string guess = closestName(
           word.text, {"import", "family", "model", "module", "function",
@@ -450,6 +464,12 @@ TypeExpr Parser::parseType() {
     type = parseShape();
     type.range = name.range.to(type.range);
   }
+  if (tok().is("(")) {
+    unexpected("`[` and the shape after `" + name.text + "`")
+        .help("a shape stands in brackets: `" + name.text + "[B, T]`");
+    parseSequence(")", ExprKind::Tuple);
+    return type;
+  }
   type.isGiven = true;
   type.element = name.text;
   bool known = llvm::StringSwitch<bool>(name.text)
@@ -523,6 +543,7 @@ void Parser::parseMember(std::vector<Member> &members) {
                    word.text == "if" || word.text == "elif";
   if ((isControl || !tok(1).is("(")) && reportHabit(memberForms)) {
     skipToLine();
+    skipIndented(word);
     return;
   }
   bool isKeyword = !tok(1).is("=") && !tok(1).is("(");
@@ -656,8 +677,13 @@ bool Parser::parseConst(Member &member) {
     if (!expect("]", "to end the indices of `" + name.text + "`"))
       return false;
   }
-  if (!expect("=", "and the value of `" + name.text + "`"))
+  if (!consume("=")) {
+    Diagnostic &d = unexpected("`=` and the value of `" + name.text + "`");
+    if (tok().is("("))
+      d.help("indices stand in brackets: `const " + name.text +
+             "[i: context, j: width] = ...`");
     return false;
+  }
   Range begin = tok().range;
   member.value = parseExpr();
   member.formula = begin.to(list.tokens[at ? at - 1 : 0].range);

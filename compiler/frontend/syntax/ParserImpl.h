@@ -82,6 +82,9 @@ private:
   // brace, or the end.
   void skipToLine();
   void skipToItem();
+  /// The body of Python's `def name():` and the like, which begins with `head`
+  /// and whose first line was skipped; false where it is none.
+  bool skipIndented(const Token &head);
   bool startsItem() const;
 
   const SourceManager &sources;
