@@ -133,8 +133,9 @@ void Model::requireFilled(const tfm_function &function,
   for (int32_t i = 0; i < function.input_count; ++i) {
     const tfm_buffer &input = function.inputs[i];
     std::string_view name = input.name;
+    const bool areIds = input.dtype == TFM_I32 && input.rank == 2;
     const tfm_buffer *source = findInput(function, "source");
-    if (name == "source" && input.dtype == TFM_I32 && input.rank == 2)
+    if (name == "source" && areIds)
       continue;
     if (name == "present" && source && input.dtype == TFM_U8 &&
         std::ranges::equal(std::span(input.shape, input.rank),
@@ -142,12 +143,14 @@ void Model::requireFilled(const tfm_function &function,
       continue;
     if (std::find(filled.begin(), filled.end(), name) == filled.end())
       throw InputError(fmt::format(
-          "the model takes `{}`, which neither texts nor data fill yet: until "
-          "they do, run it from a program of your own (`tfmc build --emit "
-          "obj`)",
-          name));
-    if ((name == "tokens" || name == "targets") &&
-        (input.dtype != TFM_I32 || input.rank != 2))
+          "the model takes `{}`, which neither texts nor data fill: what they "
+          "fill is `tokens`, int[B, T]{}. {} (`tfmc build --emit obj`)",
+          name,
+          findInput(function, "targets") ? ", and `targets` of a loss" : "",
+          areIds && !findInput(function, "tokens")
+              ? "Call it `tokens`, or run the model from a program of your own"
+              : "Run the model from a program of your own"));
+    if ((name == "tokens" || name == "targets") && !areIds)
       throw InputError(fmt::format(
           "the model takes `{}` in another form than texts and data have, "
           "int[B, T]: run it from a program of your own (`tfmc build --emit "

@@ -35,7 +35,11 @@ static void setIntegers(std::span<int32_t> values, std::string_view name,
       values[i] = static_cast<int32_t>(
           below(low64(philox(1, {static_cast<uint32_t>(i), 0, 0, 0})),
                 static_cast<uint64_t>(vocabulary)));
-  auto newTokens = [&] { return Model::input(function, "tokens").shape[1]; };
+  // A model that calls its tokens otherwise has them first.
+  auto newTokens = [&] {
+    const tfm_buffer *tokens = Model::findInput(function, "tokens");
+    return (tokens ? tokens : function.inputs)->shape[1];
+  };
   if (name == "length") // of a chunk: all of it
     std::ranges::fill(values, static_cast<int32_t>(newTokens()));
   if (name == "position")

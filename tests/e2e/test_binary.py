@@ -315,6 +315,21 @@ class BadInput(Folder):
             self.assertEqual(result.returncode, INPUT_ERROR, result)
             self.assertIn("takes `memory`", result.stderr)
 
+    def test_tokens_by_another_name(self):
+        source = (self.folder / "tiny.tfm").read_text().replace("data text", "// data text").replace(
+            "forward(tokens: int[B, T])", "forward(ids: int[B, T])").replace("from = data", '"ab"')
+        source = re.sub(r"\b(wte|positions)\(tokens\)", r"\1(ids)", source)
+        (self.folder / "ids.tfm").write_text(source)
+        ids = self.build("ids", source="ids.tfm")
+        self.ok(ids, "export", "--seed", "1", "-o", "ids.safetensors")
+        for arguments in (["train", "--data", "text.txt"], ["generate", "--weights", "ids.safetensors", "--prompt", "a"]):
+            result = run(ids, *arguments, cwd=self.folder)
+            self.assertEqual(result.returncode, INPUT_ERROR, result)
+            self.assertRegex(result.stderr, r"takes `ids`, .* `tokens`, int\[B, T\].* Call it `tokens`, or")
+        timed = json.loads(self.ok(ids, "bench", "--json").stdout)["functions"]
+        self.assertIn("prefill", timed)
+        self.assertIsNone(timed["prefill"]["tokens_per_second"])
+
     def test_data(self):
         (self.folder / "empty.txt").write_text("")
         (self.folder / "short.txt").write_text("To be")

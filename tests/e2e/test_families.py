@@ -240,7 +240,8 @@ class Encoders(InFolder):
         self.assertNotRegex(told, r"(?m)^  generation|commands .*generate")
         result = run(binary, "generate", "--weights", FAMILIES / "bert", "--ids", "--prompt", "1 2")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("the model takes `segments`, which neither texts nor data fill yet", result.stderr)
+        self.assertIn("the model takes `segments`, which neither texts nor data fill: what they fill is "
+                      "`tokens`, int[B, T]. Run the model from a program of your own", result.stderr)
 
     def test_greedy_answers_through_the_cache(self):
         for case in ("t5", "t5_gated"):

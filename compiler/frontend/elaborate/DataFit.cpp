@@ -19,6 +19,10 @@ bool DataFit::fills(const Method &entry,
   if (!compilation.block("data"))
     return true;
   Dims each = {callerDims.get("B"), callerDims.get("T")};
+  const bool takesTokens =
+      llvm::any_of(inputs, [](const Emitter::Input &input) {
+        return input.name == "tokens";
+      });
   for (const Emitter::Input &input : inputs) {
     auto parameter = llvm::find_if(entry.parameters, [&](const Parameter &p) {
       return p.name == input.name;
@@ -45,13 +49,14 @@ bool DataFit::fills(const Method &entry,
       return false;
     }
     if (input.name != "tokens" && input.name != "targets") {
-      reporter
-          .error(221, range,
-                 "data gives `tokens` and `targets`, and nothing that is "
-                 "called `" +
-                     input.name + "`")
-          .help("without a `data` block a program of your own fills the "
-                "inputs (`tfmc build --emit obj`)");
+      Diagnostic &problem = reporter.error(
+          221, range,
+          "data gives `tokens` and `targets`, and nothing that is called `" +
+              input.name + "`");
+      if (!takesTokens && input.elem == Elem::Int && Dims(input.dims) == each)
+        problem.help("what is trained to be continued is called `tokens`");
+      problem.help("without a `data` block a program of your own fills the "
+                   "inputs (`tfmc build --emit obj`)");
       return false;
     }
     if (input.elem == Elem::Int && Dims(input.dims) == each)
@@ -65,9 +70,7 @@ bool DataFit::fills(const Method &entry,
                    "mse(logits, one_hot(targets, vocab))");
     return false;
   }
-  if (llvm::none_of(inputs, [](const Emitter::Input &input) {
-        return input.name == "tokens";
-      })) {
+  if (!takesTokens) {
     reporter
         .error(221, entry.range,
                "data gives `tokens`, what is trained to be continued, but `" +
