@@ -225,19 +225,20 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
   }
 }
 
-int endLaunch(const std::string &message) {
-  // Often none of them can: once told it is enough.
+void waitForTheFirst() { usleep(1'500'000); }
+
+int endLaunch(const std::string &message, int status) {
   std::optional<Launch> launch = findLaunch(environmentVariable);
   if (launch && launch->rank != "0")
-    usleep(1'000'000);
-  say("error: " + message + "\n");
+    waitForTheFirst();
+  say(message);
   dismissWitness(/*endsAll=*/true);
   usleep(200'000); // MPICH's launcher drops what it has not read by then
   // PMI's own words, of which MPICH's library has no call before MPI_Init.
-  std::string_view abort = "cmd=abort exitcode=1\n";
+  std::string abort = "cmd=abort exitcode=" + std::to_string(status) + "\n";
   if (auto pmi = static_cast<int>(numberIn(std::getenv("PMI_FD"))); pmi > 0)
     (void)!write(pmi, abort.data(), abort.size());
-  return 1;
+  return status;
 }
 
 void requireSameProgram(Processes &processes, std::string_view command) {

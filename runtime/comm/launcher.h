@@ -60,9 +60,15 @@ struct ProcessesOptions {
 /// Throws NotJoined where the library is missing or not of this launcher.
 std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options);
 
-/// Tells why this process could not join the others, and has the launcher end
-/// them, as MPICH's would wait for ever. Returns the exit status.
-int endLaunch(const std::string &message);
+/// Lets the first process tell what ends all of them: often all make the same
+/// mistake, and once told it is enough. Open MPI ends the others a second after
+/// it.
+void waitForTheFirst();
+
+/// Tells, in whole lines, why this process does not join the others, and has
+/// the launcher end them, as MPICH's would wait for ever. Returns the exit
+/// status.
+int endLaunch(const std::string &message, int status);
 
 /// Throws AgreedError where not all processes run the same executable, or
 /// another command of it.

@@ -599,16 +599,20 @@ int runCommand(const tfm_model &model, int argc, char **argv,
   for (const std::string &name : refusedCommands(model))
     app.get_subcommand(name)->group(""); // no word of it in the help
   app.name(program);
-  app.failure_message(failure);
-  if (std::string wrong = usage::unknownCommand(app, argc, argv);
-      !wrong.empty()) {
+  std::string wrong = usage::unknownCommand(app, argc, argv);
+  try {
+    if (wrong.empty())
+      app.parse(usage::wordsOf(app, argc, argv));
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0)
+      return app.exit(error);
+    wrong = failure(&app, error);
+  }
+  if (!wrong.empty()) {
+    if (findLaunch(environmentVariable))
+      return endLaunch(wrong, 2);
     std::fputs(wrong.c_str(), stderr);
     return 2;
-  }
-  try {
-    app.parse(usage::wordsOf(app, argc, argv));
-  } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : 2;
   }
   execute(model, app, commands, processes);
   return 0;
@@ -621,9 +625,8 @@ int endWithError(Processes *processes, const std::string &message) {
     say("error: " + message + "\n");
     return 1;
   }
-  // Often all make the same mistake: once told it is enough.
   if (!processes->isFirst())
-    usleep(1'000'000);
+    waitForTheFirst();
   say("error: " + printable(processes->name()) + ": " + message + "\n");
   usleep(200'000); // MPICH's launcher drops what it has not read by then
   processes->abort(1);
@@ -649,7 +652,7 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
       say("error: " + printable(error.what()) + "\n");
     return leave(1);
   } catch (const NotJoined &error) {
-    return endLaunch(printable(error.what()));
+    return endLaunch("error: " + printable(error.what()) + "\n", 1);
   } catch (const InputError &error) {
     return endWithError(processes.get(), printable(error.what()));
   } catch (const Interrupted &error) {

@@ -316,6 +316,14 @@ class Launched(SharedRuns):
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stderr, r"error: process 1 \(.+\): .* /lacks.so, which TFM_MPI names, cannot be loaded")
 
+    def test_wrong_usage_is_told_once(self):
+        for words, told in ((("train", "--nonsense"), "--nonsense"), (("trian",), "trian")):
+            began = time.monotonic()
+            result = self.launch(2, *words)
+            self.assertLess(time.monotonic() - began, 10)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertEqual(result.stderr.count(told), 1, result.stderr)
+
     def test_data_from_standard_input(self):
         result = self.launch(2, "train", "--data", "-", "--out", "never")
         self.assertNotEqual(result.returncode, 0)
