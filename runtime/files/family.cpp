@@ -514,10 +514,11 @@ private:
       const json &pattern = rule["pattern"];
       bool isPeriodic = pattern.contains("every");
       text = isPeriodic ? periodOf(value, pattern) : firstOf(value, pattern);
-      takes = fmt::format("a list where {} {} and all others are {}",
+      const json &named = pattern[isPeriodic ? "every" : "first"];
+      takes = fmt::format("a list where {} {} and all others are {}{}",
                           isPeriodic ? "every n-th is" : "the first are",
-                          shown(pattern[isPeriodic ? "every" : "first"]),
-                          shown(pattern["others"]));
+                          shown(named), shown(pattern["others"]),
+                          placesIn(value, named, pattern["others"]));
     } else {
       takes = literal(text, value, rule);
     }
@@ -527,6 +528,27 @@ private:
     }
     entry.kind = FamilyKey::Kind::Refused;
     entry.reason = "it takes " + *takes;
+  }
+
+  /// Which entries of a list are `named`, or the first that may not be in it: a
+  /// message shows no more than the beginning of a long list.
+  static std::string placesIn(const json &list, const json &named,
+                              const json &others) {
+    if (!list.is_array() || list.empty())
+      return "";
+    std::string places;
+    size_t count = 0;
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (list[i] != named && list[i] != others)
+        return fmt::format(", and entry {} of this one is {}", i + 1,
+                           shown(list[i]));
+      if (list[i] == named && ++count <= 13)
+        places += (count == 1 ? "" : ", ") +
+                  (count == 13 ? "..." : std::to_string(i + 1));
+    }
+    return fmt::format("; {} {} {} of the {} here", shown(named),
+                       count == 1 ? "is entry" : "are entries", places,
+                       list.size());
   }
 
   /// Every how many entries of a list are `every`, the last of each group being

@@ -131,11 +131,25 @@ TEST(Family, Patterns) {
   EXPECT_EQ(read(table, R"({"l": ["s", "f", "s"]})"), "every = 2");
   EXPECT_EQ(read(table, R"({"l": ["f", "f"]})"), "every = 1");
   EXPECT_EQ(read(table, R"({"l": ["s", "s"]})"), "every = none");
-  for (const char *list : {R"(["f", "s"])", R"(["s", "f", "f"])", "[]", "3",
-                           R"(["s", "x"])", R"([3])"})
-    EXPECT_TRUE(read(table, std::string(R"({"l": )") + list + "}")
-                    .starts_with("!l: it takes a list"))
-        << list;
+  std::string many = R"(["s")", named;
+  for (int i = 2; i <= 30; ++i)
+    many += R"(, "f")";
+  many += "]";
+  for (int i = 2; i <= 13; ++i)
+    named += std::to_string(i) + ", ";
+  for (const auto &[list, found] :
+       std::vector<std::pair<std::string, std::string>>{
+           {R"(["f", "s"])", "; \"f\" is entry 1 of the 2 here"},
+           {R"(["s", "f", "f"])", "; \"f\" are entries 2, 3 of the 3 here"},
+           {many, "; \"f\" are entries " + named + "... of the 30 here"},
+           {"[]", ""},
+           {"3", ""},
+           {R"(["s", "x", 3])", ", and entry 2 of this one is \"x\""},
+           {R"([3])", ", and entry 1 of this one is 3"}})
+    EXPECT_EQ(read(table, R"({"l": )" + list + "}"),
+              "!l: it takes a list where every n-th is \"f\" and all others "
+              "are \"s\"" +
+                  found);
   EXPECT_EQ(read(table, R"({"m": ["f", "f"]})"), "m is \"f\"");
   EXPECT_EQ(read(table, R"({"m": ["f", "s"]})"),
             "!m: this family computes with \"f\" alone");
@@ -147,12 +161,17 @@ TEST(Family, FirstOfAList) {
   EXPECT_EQ(read(table, R"({"l": ["f", "f", "s"]})"), "whole = 2");
   EXPECT_EQ(read(table, R"({"l": ["s", "s"]})"), "whole = 0");
   EXPECT_EQ(read(table, R"({"l": ["f", "f"]})"), "whole = none");
-  for (const char *list :
-       {R"(["s", "f"])", R"(["f", "s", "f"])", "[]", "3", R"(["f", "x"])"})
-    EXPECT_EQ(read(table, std::string(R"({"l": )") + list + "}"),
+  for (const auto &[list, found] :
+       std::vector<std::pair<std::string, std::string>>{
+           {R"(["s", "f"])", "; \"f\" is entry 2 of the 2 here"},
+           {R"(["f", "s", "f"])", "; \"f\" are entries 1, 3 of the 3 here"},
+           {"[]", ""},
+           {"3", ""},
+           {R"(["f", "x"])", ", and entry 2 of this one is \"x\""}})
+    EXPECT_EQ(read(table, R"({"l": )" + list + "}"),
               R"(!l: it takes a list where the first are "f" and all others )"
-              R"(are "s")")
-        << list;
+              R"(are "s")" +
+                  found);
 }
 
 TEST(Family, WordsOfLists) {
