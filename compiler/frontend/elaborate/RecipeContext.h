@@ -86,8 +86,10 @@ public:
   }
 
   /// The tokenizer of the main file, read at the first question; null, after
-  /// its errors, without one. `range` is where it is needed.
-  const TokenizerInfo *resolveTokenizer(Range range);
+  /// its errors, without one. `range` is where it is needed, and with `token`
+  /// for the id of that.
+  const TokenizerInfo *resolveTokenizer(Range range,
+                                        llvm::StringRef token = "");
 
   /// The recipe as docs/design.md has it.
   llvm::json::Object recipe;
@@ -101,7 +103,7 @@ public:
   }
 
 private:
-  void reportNoTokenizer(Range range);
+  void reportNoTokenizer(Range range, llvm::StringRef token);
 
   InstanceTree &tree;
   Overrides &overrides;

@@ -595,7 +595,8 @@ json::Value RecipeBuilder::loss(const Found &found) {
         if (e.isTensorInteger(v.dim().value(), ignore.range))
           e.train.ignore = v.dim().value();
       } else if (v.is(SymbolicValue::String)) {
-        if (const TokenizerInfo *info = e.resolveTokenizer(ignore.range))
+        if (const TokenizerInfo *info =
+                e.resolveTokenizer(ignore.range, v.text()))
           e.train.ignore = tokenId({v.text(), ignore.range}, *info,
                                    "take a token as its vocabulary has it, or "
                                    "an id");

@@ -307,30 +307,52 @@ RecipeBuilder::marker(Form &data, StringRef name, StringRef absent) {
 // Tokenizer
 //===----------------------------------------------------------------------===//
 
-void RecipeContext::reportNoTokenizer(Range range) {
+/// The hyperparameter of a file that has its default, or a part of it, at a
+/// place.
+static StringRef hyperparameterAt(const ast::File &file, Range range) {
+  for (const auto &module : file.modules)
+    for (const ast::Parameter &parameter : module->parameters)
+      if (parameter.value && parameter.value->range.file == range.file &&
+          parameter.value->range.begin <= range.begin &&
+          range.end <= parameter.value->range.end)
+        return parameter.name;
+  return "";
+}
+
+void RecipeContext::reportNoTokenizer(Range range, StringRef token) {
   // What is missing is missing in the file that is compiled, whoever asks.
   bool isImported = range.file != compilation.mainUnit->file &&
                     !sources.file(range.file).isArgument();
   const Expr *model = compilation.mainUnit->ast->model;
-  Diagnostic &d =
-      reporter.error(806,
-                     !isImported ? range
-                     : model     ? model->range
-                                 : Range{compilation.mainUnit->file, 0, 0},
-                     "this file has no `tokenizer`, so its size is unknown");
+  Diagnostic &d = reporter.error(
+      806,
+      !isImported ? range
+      : model     ? model->range
+                  : Range{compilation.mainUnit->file, 0, 0},
+      "this file has no `tokenizer`, so " +
+          (token.empty()
+               ? "its size"
+               : "the id of " + SymbolicValue::string(token.str()).show()) +
+          " is unknown");
   if (isImported)
     d.note("it is needed in " + reporter.place(range) +
            "; the `tokenizer` of an imported file does not count");
-  d.help("add a line such as `tokenizer bytes`, or set the hyperparameter");
+  StringRef name = hyperparameterAt(*compilation.mainUnit->ast, range);
+  d.help("add a line such as `tokenizer bytes`, or " +
+         (!token.empty() ? "take an id"
+          : name.empty()
+              ? "set the hyperparameter"
+              : "set `" + name.str() + "`, as in `-D " + name.str() + "=256`"));
 }
 
-const TokenizerInfo *RecipeContext::resolveTokenizer(Range range) {
+const TokenizerInfo *RecipeContext::resolveTokenizer(Range range,
+                                                     StringRef token) {
   if (!tokenizerTried) {
     tokenizerTried = true;
     if (const Block *tokens = block("tokenizer"))
       tokenizer = RecipeBuilder(*this).tokenizer(*tokens);
     else
-      reportNoTokenizer(range);
+      reportNoTokenizer(range, token);
   }
   return tokenizer ? &*tokenizer : nullptr;
 }
