@@ -811,6 +811,25 @@ class Folders(unittest.TestCase):
         self.write(dict(config, layer_types=config["layer_types"] + ["sliding_attention"]))
         self.refused("config.json: layer_types is [", "it has 4 entries, but num_hidden_layers is 3")
 
+    def test_a_flag_that_the_weights_show(self):
+        for case, key in (("llama", "attention_bias"), ("llama_bias", "mlp_bias"), ("starcoder2", "use_bias"),
+                          ("gpt2", "tie_word_embeddings"), ("gpt2_untied", "tie_word_embeddings")):
+            shutil.rmtree(self.model)
+            shutil.copytree(FAMILIES / case, self.model)
+            config = json.loads((FAMILIES / case / "config.json").read_text())
+            right = json.dumps(config[key])
+            config[key] = not config[key]
+            self.write(config)
+            self.refused(f"its config.json describes: {key} is {json.dumps(config[key])}, and they are those of {right}\n")
+            result = tfmc("import", self.model)
+            self.assertNotIn("missing", result.stderr)
+            self.assertNotIn("agrees", result.stderr)
+        # Where no flag is to blame all of it is shown, but not what agrees.
+        config[key] = not config[key]
+        self.write(dict(config, n_embd=16))
+        self.refused("27 with another shape", "n_embd is 16, and theirs is 32")
+        self.assertNotIn("agrees", tfmc("import", self.model).stderr)
+
     def test_positions_as_published_configurations_have_them(self):
         shutil.rmtree(self.model)
         shutil.copytree(FAMILIES / "olmo3_yarn", self.model)

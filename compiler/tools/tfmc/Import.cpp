@@ -422,8 +422,9 @@ private:
 
   /// Compiles the file, and holds it against the weights.
   void check(const std::string &text) const {
-    CompiledModel model =
-        loadText(text, options.output.empty() ? "model.tfm" : options.output);
+    const std::string path =
+        options.output.empty() ? "model.tfm" : options.output;
+    CompiledModel model = loadText(text, path);
     if (!model.module)
       stop(configPath + " describes no model of the family " + modelType +
            "; it says " + said(unnamedIn(model.problems)));
@@ -437,22 +438,67 @@ private:
     }
     ModelReport report = orStop(makeReport(*model.module, ReportOptions()));
     const ModelDescription description = describe(model);
-    Comparison comparison = compareWithCheckpoint(
-        report, orStop(readCheckpoint(options.folder, description.family)),
-        unusedTensors(description.family));
+    const Weights weights = {
+        orStop(readCheckpoint(options.folder, description.family)),
+        unusedTensors(description.family), description.family};
+    Comparison comparison =
+        compareWithCheckpoint(report, weights.tensors, weights.unused);
+    const auto copies = unlikeCopies(comparison, weights);
+    if (!comparison.agrees() || copies)
+      stopAtFlag(text, path, weights);
     if (llvm::Error error =
             compareConfig(options.folder, report, description, comparison))
       stop(llvm::toString(std::move(error)));
+    if (copies)
+      stop(options.folder + ": " + copies->first + " and " + copies->second +
+           " differ, but are one tensor in the model that the " +
+           (isFile ? "metadata" : "config.json") + " describes; that says " +
+           said(comparison.rightSizes));
     if (comparison.agrees())
-      return checkCopies(comparison, description.family);
+      return;
+    // The file was made of it.
+    if (comparison.config && comparison.config->agrees())
+      comparison.config.reset();
     std::string words;
     llvm::raw_string_ostream os(words);
     writeComparison(comparison, options.folder, /*all=*/false, os);
     messages() << words;
-    stop("the weights in " + options.folder +
-         " are not those of the model that its " +
-         (isFile ? "metadata describes" : "config.json describes") +
-         reasons(comparison));
+    stop(notThose() + reasons(comparison));
+  }
+
+  std::string notThose() const {
+    return "the weights in " + options.folder +
+           " are not those of the model that its " +
+           (isFile ? "metadata describes" : "config.json describes");
+  }
+
+  /// What a model is held against.
+  struct Weights {
+    std::vector<CheckpointTensor> tensors;
+    std::vector<std::string> unused;
+    std::string family;
+  };
+
+  /// Stops where the weights are those of the model with one key true instead
+  /// of false, or the other way round.
+  void stopAtFlag(const std::string &text, const std::string &path,
+                  const Weights &weights) const {
+    for (const auto &[name, key] : origins) {
+      if (key.text != "true" && key.text != "false")
+        continue;
+      const std::string other = key.text == "true" ? "false" : "true";
+      std::string problem;
+      CompiledModel model = loadText(text, path, {{name, other}}, &problem);
+      if (!model.module)
+        continue;
+      Comparison comparison = compareWithCheckpoint(
+          orStop(makeReport(*model.module, ReportOptions())), weights.tensors,
+          weights.unused);
+      if (comparison.agrees() && !unlikeCopies(comparison, weights))
+        stop(notThose() + ": " + key.key + " is " + key.text +
+             (key.stored.empty() ? " where it is absent" : "") +
+             ", and they are those of " + other);
+    }
   }
 
   /// Which keys the weights do not fit to: by their sizes, or all that may be
@@ -487,14 +533,14 @@ private:
     return words;
   }
 
-  /// Whether tensors that are stored under several names begin alike: the model
-  /// has them once. Whoever loads them looks at the rest.
-  void checkCopies(const Comparison &comparison,
-                   const std::string &table) const {
+  /// Tensors that begin unalike and are one in the model, stored under several
+  /// names. Whoever loads them looks at the rest.
+  std::optional<std::pair<std::string, std::string>>
+  unlikeCopies(const Comparison &comparison, const Weights &weights) const {
     constexpr size_t most = 4096;
-    WeightFiles weights(options.folder, table);
+    WeightFiles files(options.folder, weights.family);
     auto begin = [&](const std::string &name) {
-      auto [file, entry] = weights.tensors().at(name);
+      auto [file, entry] = files.tensors().at(name);
       std::vector<float> values(std::min<size_t>(most, entry->elements()));
       file->readFloats(name, *entry, 0, values);
       return values;
@@ -502,11 +548,8 @@ private:
     for (const TensorComparison &tensor : comparison.tensors)
       for (const std::string &copy : tensor.storedNames)
         if (begin(copy) != begin(tensor.storedNames.front()))
-          stop(options.folder + ": " + copy + " and " +
-               tensor.storedNames.front() +
-               " differ, but are one tensor in the model that the " +
-               (isFile ? "metadata" : "config.json") +
-               " describes; that says " + said(comparison.rightSizes));
+          return std::pair(copy, tensor.storedNames.front());
+    return std::nullopt;
   }
 
   const ImportOptions &options;

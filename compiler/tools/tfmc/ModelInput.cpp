@@ -67,6 +67,23 @@ static std::unique_ptr<mlir::MLIRContext> makeContext() {
       mlir::MLIRContext::Threading::DISABLED);
 }
 
+/// Prints what was found in a file; after errors leaves no model.
+static void finish(CompiledModel &model, const Diagnostics &diagnostics,
+                   std::string *firstError) {
+  if (!firstError && (diagnostics.hasErrors() || diagnostics.hasWarnings()))
+    printDiagnostics(diagnostics);
+  if (!diagnostics.hasErrors())
+    return;
+  model.module = nullptr;
+  model.problems = diagnostics.str();
+  if (firstError) {
+    const Diagnostic &first = diagnostics.errors().front();
+    *firstError = first.message;
+    for (const std::string &help : first.helps)
+      *firstError += "; " + help;
+  }
+}
+
 CompiledModel tfm::loadModel(const std::string &path, const Defines &defines,
                              std::string *firstError) {
   CompiledModel model;
@@ -81,38 +98,22 @@ CompiledModel tfm::loadModel(const std::string &path, const Defines &defines,
   model.files = sources.namedFiles();
   for (size_t i = 0; i != sources.size(); ++i)
     model.files.push_back(sources.file(i).name().str());
-  if (!diagnostics.hasErrors()) {
-    if (diagnostics.hasWarnings() && !firstError)
-      printDiagnostics(diagnostics);
-    return model;
-  }
-  model.module = nullptr;
-  if (firstError) {
-    const Diagnostic &first = diagnostics.errors().front();
-    *firstError = first.message;
-    for (const std::string &help : first.helps)
-      *firstError += "; " + help;
-    return model;
-  }
-  printDiagnostics(diagnostics);
+  finish(model, diagnostics, firstError);
   return model;
 }
 
-CompiledModel tfm::loadText(const std::string &text, const std::string &path) {
+CompiledModel tfm::loadText(const std::string &text, const std::string &path,
+                            const Defines &defines, std::string *firstError) {
   CompiledModel model;
   model.context = makeContext();
   SourceManager sources;
   Diagnostics diagnostics(sources);
   FrontendOptions options;
+  options.defines = defines;
   options.openTokenizer = false;
   model.module = compileTextToTfm(*model.context, sources, path, text, options,
                                   diagnostics);
-  if (diagnostics.hasErrors() || diagnostics.hasWarnings())
-    printDiagnostics(diagnostics);
-  if (diagnostics.hasErrors()) {
-    model.module = nullptr;
-    model.problems = diagnostics.str();
-  }
+  finish(model, diagnostics, firstError);
   return model;
 }
 

@@ -56,7 +56,9 @@ CompiledModel loadModel(const std::string &path, const Defines &defines,
                         std::string *firstError = nullptr);
 
 /// The same for a text; files that it names are looked for beside `path`.
-CompiledModel loadText(const std::string &text, const std::string &path);
+CompiledModel loadText(const std::string &text, const std::string &path,
+                       const Defines &defines = {},
+                       std::string *firstError = nullptr);
 
 /// What a config.json is compared with, but for what the report has: facts, the
 /// family of the file, and for a file without one the tables of all.
