@@ -174,7 +174,17 @@ private:
                              example.text.data() + example.text.size();
     if (hasEnd)
       text.remove_suffix(spec.end.size());
-    encodeData(tokenizer, text, to, [&] { return example.place(spec); });
+    auto encodePart = [&](std::string_view part) {
+      encodeData(tokenizer, part, to, [&] { return example.place(spec); });
+    };
+    // Between the two of a pair there was a tab.
+    auto from = static_cast<size_t>(text.data() - example.text.data());
+    if (spec.kind == "pairs" && tokenizer.partsAtSpace() &&
+        from < example.prompt && example.prompt - from < text.size()) {
+      encodePart(text.substr(0, example.prompt - from));
+      text.remove_prefix(example.prompt - from);
+    }
+    encodePart(text);
     if (hasEnd)
       to.push_back(*end);
   }

@@ -111,6 +111,7 @@ public:
       : vocabulary(std::move(tokens)), unknown(vocabulary.find("<UNK>")) {}
 
   int64_t size() const override { return vocabulary.size(); }
+  bool partsAtSpace() const override { return true; }
 
   void encode(std::string_view text, std::vector<int32_t> &ids) const override {
     size_t at = 0;

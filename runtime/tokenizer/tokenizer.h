@@ -40,6 +40,9 @@ public:
   virtual std::optional<int32_t> find(std::string_view token) const = 0;
   /// The same, or the one token that a text is encoded to, e.g. "\n".
   std::optional<int32_t> findText(std::string_view text) const;
+  /// Whether white space alone parts words: of two texts without any between
+  /// them the last word and the first are one.
+  virtual bool partsAtSpace() const { return false; }
   /// Tokens that a text begins with where its model was trained so: `<s>`.
   virtual std::vector<int32_t> begin() const { return {}; }
   /// In Hugging Face `tokenizer.json` form.

@@ -35,6 +35,7 @@ public:
   }
 
   int64_t size() const override { return vocabulary.size(); }
+  bool partsAtSpace() const override { return true; }
 
   void encode(std::string_view text, std::vector<int32_t> &ids) const override {
     std::unordered_map<std::string, std::vector<int32_t>, StringHash,

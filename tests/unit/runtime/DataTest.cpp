@@ -645,6 +645,32 @@ TEST(Json, ReadsLinesAndArrays) {
   }
 }
 
+// Where white space alone parts words the tab does, too: the last word of the
+// prompt and the first of the answer are not one.
+TEST(Pairs, AreNoWordTogether) {
+  TemporaryFolder folder;
+  TokenizerPtr words = makeWordsTokenizer(
+      {R"({"a": 0, "b": 1, "ab": 2, "</s>": 3, "<pad>": 4})", "vocab.json"});
+  DataSpec spec = answers(folder.write("a.txt", "b a\tb a\n"), "</s>", "<pad>");
+  std::unique_ptr<Dataset> data = open(spec, *words, 5, -100);
+  std::vector<int32_t> tokens(5), targets(5);
+  data->read(Part::Train, 0, tokens, targets);
+  EXPECT_EQ(tokens, (std::vector<int32_t>{1, 0, 1, 0, 3}));
+  EXPECT_EQ(targets, (std::vector<int32_t>{-100, 1, 0, 3, -100}));
+  EXPECT_EQ(data->question(Part::Train, 0)->prompt,
+            (std::vector<int32_t>{1, 0}));
+  EXPECT_EQ(data->question(Part::Train, 0)->answer,
+            (std::vector<int32_t>{1, 0, 3}));
+
+  TokenizerPtr ids = makeIdsTokenizer(50);
+  spec = text(folder.write("ids.txt", "1 2\t3 4\n"), 0);
+  spec.kind = "pairs";
+  tokens.resize(3), targets.resize(3);
+  open(spec, *ids, 3, -100)->read(Part::Train, 0, tokens, targets);
+  EXPECT_EQ(tokens, (std::vector<int32_t>{1, 2, 3}));
+  EXPECT_EQ(targets, (std::vector<int32_t>{2, 3, 4}));
+}
+
 TEST(Pairs, KeepThePromptApart) {
   TemporaryFolder folder;
   DataSpec spec;
