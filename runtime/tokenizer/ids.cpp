@@ -24,7 +24,6 @@ public:
   Ids(int64_t count, std::string forWords)
       : count(count), forWords(std::move(forWords)) {}
 
-  bool partsAtSpace() const override { return true; }
   int64_t size() const override { return count; }
 
   void encode(std::string_view text, std::vector<int32_t> &ids) const override {

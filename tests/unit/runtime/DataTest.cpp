@@ -661,14 +661,6 @@ TEST(Pairs, AreNoWordTogether) {
             (std::vector<int32_t>{1, 0}));
   EXPECT_EQ(data->question(Part::Train, 0)->answer,
             (std::vector<int32_t>{1, 0, 3}));
-
-  TokenizerPtr ids = makeIdsTokenizer(50);
-  spec = text(folder.write("ids.txt", "1 2\t3 4\n"), 0);
-  spec.kind = "pairs";
-  tokens.resize(3), targets.resize(3);
-  open(spec, *ids, 3, -100)->read(Part::Train, 0, tokens, targets);
-  EXPECT_EQ(tokens, (std::vector<int32_t>{1, 2, 3}));
-  EXPECT_EQ(targets, (std::vector<int32_t>{2, 3, 4}));
 }
 
 TEST(Pairs, KeepThePromptApart) {
