@@ -216,8 +216,9 @@ Conversation conversationOf(const std::string &text,
   }
   ordered_json document = orderedJsonOf(text);
   if (document.is_discarded())
-    throw InputError(origin + " begins as a list of messages, but is not valid "
-                              "JSON");
+    throw InputError(origin +
+                     " begins as a list of messages, but is not valid JSON: " +
+                     faultOfJson(text));
   if (document.is_array())
     document = {{"messages", std::move(document)}};
   requireMessages(document["messages"], origin);

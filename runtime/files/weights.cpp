@@ -35,6 +35,14 @@ namespace tfm {
 // Files
 //===----------------------------------------------------------------------===//
 
+std::string adapterIn(const std::string &folder) {
+  return fileExists(folder + "/adapter_config.json")
+             ? "; adapter_config.json is of an adapter, which is read by PEFT "
+               "alone: add it to its model there (`merge_and_unload`), and "
+               "name the folder that this saves"
+             : "";
+}
+
 WeightFiles::WeightFiles(const std::string &path, const std::string &family)
     : named(path) {
   if (isGguf(path) && !isFolder(path)) {
@@ -65,7 +73,7 @@ WeightFiles::WeightFiles(const std::string &path, const std::string &family)
         (fileExists(path + "/pytorch_model.bin")
              ? "; pytorch_model.bin must be saved as safetensors first, e.g. "
                "by `save_pretrained` of transformers"
-             : ""));
+             : adapterIn(path)));
 }
 
 void WeightFiles::requireNoneIs(const std::string &path) const {

@@ -32,6 +32,10 @@ namespace tfm {
 
 class Model;
 
+/// Of a folder without weights that has an adapter of PEFT, what to do; else
+/// nothing.
+std::string adapterIn(const std::string &folder);
+
 /// The tensors of a safetensors file, of a folder with `model.safetensors` or
 /// with shards under `model.safetensors.index.json`, or of a gguf file.
 class WeightFiles {

@@ -1019,6 +1019,9 @@ train {
         export = ["./lora", "export", "--weights", "for-peft", "-o", "peft/", "--adapter"]
         self.ok(*export)
         self.ok(*export)
+        for command in ([TFMC, "import", "peft"], [TFMC, "report", "lora.tfm", "--against", "peft"],
+                        ["./lora", "generate", "--weights", "peft"]):
+            self.assertIn("adapter_config.json is of an adapter, which is read by PEFT alone", self.refused(*command))
         pathlib.Path(self.path("theirs")).mkdir()
         pathlib.Path(self.path("theirs", "adapter_config.json")).write_text("{}")
         self.assertIn("theirs/adapter_config.json is not known to be written by `export`, and would be lost",

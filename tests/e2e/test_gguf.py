@@ -83,6 +83,9 @@ class Gguf(InFolder):
         other = tfmc("import", self.changed("other", "llama.feed_forward_length", "I", 99)).stderr
         self.assertIn("are not those of the model that its metadata describes", other)
         self.assertNotIn("config.json", other)
+        none = tfmc("import", FILES / "tokens_llama.gguf")
+        self.assertEqual(none.returncode, 1)
+        self.assertRegex(none.stderr, r"tokens_llama.gguf has no tensors, so there are no weights to read\n$")
         alone = pathlib.Path(self.path("alone"))
         alone.mkdir()
         for part in (2, 1):

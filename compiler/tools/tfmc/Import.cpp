@@ -99,7 +99,8 @@ public:
     configPath = isFile ? options.folder : folder + "/config.json";
     if (!fileExists(configPath))
       stop("there is no config.json in " + options.folder +
-           ", so nothing says which model it is" + ggufInFolder());
+           ", so nothing says which model it is" + ggufInFolder() +
+           adapterIn(folder));
     json config =
         isFile ? readGguf() : readObject(configPath, "the configuration");
     findFamily(config);
@@ -441,6 +442,8 @@ private:
     const Weights weights = {
         orStop(readCheckpoint(options.folder, description.family)),
         unusedTensors(description.family), description.family};
+    if (weights.tensors.empty())
+      stop(options.folder + " has no tensors, so there are no weights to read");
     Comparison comparison =
         compareWithCheckpoint(report, weights.tensors, weights.unused);
     const auto copies = unlikeCopies(comparison, weights);

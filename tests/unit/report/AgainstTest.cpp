@@ -300,6 +300,10 @@ TEST(Against, BadCheckpointsNameTheFile) {
             "there are no weights in " + folder.str() +
                 ": the folder has neither model.safetensors nor "
                 "model.safetensors.index.json");
+  folder.write("adapter_config.json", "{}");
+  EXPECT_NE(
+      errorOf(folder.str()).find("; adapter_config.json is of an adapter"),
+      std::string::npos);
   for (const char *bytes : {"", "abc", "\x10\0\0\0\0\0\0\0{\"a\":"}) {
     std::string file = folder.write("bad.safetensors", bytes);
     EXPECT_NE(errorOf(file).find(file), std::string::npos);

@@ -339,7 +339,8 @@ TEST(ChatTemplate, MessagesHaveRoles) {
   EXPECT_EQ(problem(R"([{"role": "assistant", "tool_calls": []}])"), "");
   EXPECT_EQ(problem("[{").find("m.json begins as a list"), 0u);
   EXPECT_EQ(problem("{\"messages\": []"),
-            "m.json begins as a list of messages, but is not valid JSON");
+            "m.json begins as a list of messages, but is not valid JSON: it "
+            "ends too early");
   EXPECT_EQ(problem("{\"id\": 1, \"messages\": []}"),
             "the \"messages\" of m.json are no list of messages");
   EXPECT_EQ(problem("[]"), "");
