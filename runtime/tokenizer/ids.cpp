@@ -25,6 +25,7 @@ public:
       : count(count), forWords(std::move(forWords)) {}
 
   int64_t size() const override { return count; }
+  bool partsAtSpace() const override { return true; }
 
   void encode(std::string_view text, std::vector<int32_t> &ids) const override {
     auto separates = [](char c) {

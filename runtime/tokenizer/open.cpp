@@ -66,6 +66,14 @@ void requireWords(const json &root, const std::string &origin) {
                        other);
 }
 
+/// Whether the words are ids, as a run whose data were ids has them.
+bool areIds(const Vocabulary &words) {
+  for (int64_t id = 0; id < words.size(); ++id)
+    if (words.token(static_cast<int32_t>(id)) != std::to_string(id))
+      return false;
+  return true;
+}
+
 } // namespace
 
 TokenizerPtr parseTokenizerJson(std::string_view text,
@@ -83,6 +91,8 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
       if (cut.is_object() && typeOf(cut) == "Split")
         return charsTokenizer(std::move(words), origin);
       requireWords(root, origin);
+      if (areIds(words))
+        return makeIdsTokenizer(words.size());
       return wordsTokenizer(std::move(words));
     }
     if (type == "WordPiece" || type == "Unigram")
