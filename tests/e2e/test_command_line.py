@@ -234,12 +234,12 @@ class Words(unittest.TestCase):
                          "build", GPT2, "--emit", "foo")
 
     def test_forms_that_do_not_exist(self):
-        for arguments in (["--sweep", "layers=2", "--format", "html"],
-                          ["--against", "x", "--format", "html"],
-                          ["--against", "x", "--format", "csv"]):
+        for arguments, told in ((["--sweep", "layers=2", "--format", "html"], "use text, json or csv"),
+                                (["--against", "x", "--format", "html"], "use text or json"),
+                                (["--against", "x", "--format", "csv"], "use text or json")):
             result = tfmc("report", GPT2, *arguments)
             self.assertEqual((result.returncode, result.stdout), (USAGE, ""))
-            self.assertIn("use text or json", result.stderr)
+            self.assertIn(told, result.stderr)
 
     def test_parts_that_a_form_has_no_place_for(self):
         for arguments, option in (

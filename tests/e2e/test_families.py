@@ -764,6 +764,17 @@ class Folders(unittest.TestCase):
         out = os.path.join(self.folder.name, "own.tfm")
         self.write(self.config)
         self.assertEqual(tfmc("import", self.model, "-o", out).returncode, 0)
+        # What was added to it is not lost.
+        imported = pathlib.Path(out).read_text()
+        self.assertEqual(tfmc("import", self.model, "-o", out).returncode, 0)
+        pathlib.Path(out).write_text(imported + "train { steps = 3 }\n")
+        again = tfmc("import", self.model, "-o", out)
+        self.assertEqual(again.returncode, 1)
+        self.assertIn(f"{out} exists already, and says something else, which would be lost: choose another file (-o), "
+                      "or pass --overwrite\n", again.stderr)
+        self.assertEqual(pathlib.Path(out).read_text(), imported + "train { steps = 3 }\n")
+        self.assertEqual(tfmc("import", self.model, "-o", out, "--overwrite").returncode, 0)
+        self.assertEqual(pathlib.Path(out).read_text(), imported)
         compared = tfmc("report", out, "-D", "hidden=56", "-D", "layers=5", "--against", self.model)
         self.assertEqual(compared.returncode, 1, compared.stderr)
         self.assertIn("the checkpoint's sizes are those of -D hidden=40 -D layers=2", compared.stdout)

@@ -166,8 +166,9 @@ static void checkCombination(const ReportArguments &arguments) {
   const bool csv = arguments.format == "csv";
   if (arguments.format == "html" && (sweep || against))
     throw CLI::ValidationError(
-        "--format", "a table over values and a comparison have no page; use "
-                    "text or json");
+        "--format",
+        sweep ? "a table over values has no page; use text, json or csv"
+              : "a comparison has no page; use text or json");
   if (csv && against)
     throw CLI::ValidationError("--format",
                                "a comparison has no table; use text or json");
