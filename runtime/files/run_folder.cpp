@@ -105,7 +105,7 @@ bool belongsTo(const std::string &path, const std::string &checksum,
 } // namespace
 
 RunFolder::RunFolder(std::string path, int64_t keep)
-    : folder((makeFolder(path), std::move(path))), keep(keep), lock(folder) {}
+    : made(path), folder(std::move(path)), keep(keep), lock(folder) {}
 
 void RunFolder::recover() {
   std::string pending = file(pendingState);

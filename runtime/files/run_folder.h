@@ -40,6 +40,7 @@
 #ifndef TFM_RUNTIME_FILES_RUN_FOLDER_H
 #define TFM_RUNTIME_FILES_RUN_FOLDER_H
 
+#include "runtime/files/atomic_file.h"
 #include "runtime/files/folder_lock.h"
 #include "runtime/files/run_state.h"
 
@@ -64,9 +65,9 @@ constexpr const char *nextSuffix = ".next";
 /// A run directory that this process alone writes to, for as long as it lives.
 class RunFolder {
 public:
-  /// Makes the folder where there is none; throws InputError where another
-  /// process is training in it. Besides the newest checkpoint `keep - 1` older
-  /// ones stay.
+  /// Makes the folder where there is none, which goes again where nothing is
+  /// written into it; throws InputError where another process is training in
+  /// it. Besides the newest checkpoint `keep - 1` older ones stay.
   explicit RunFolder(std::string path, int64_t keep = 1);
 
   const std::string &path() const { return folder; }
@@ -102,6 +103,7 @@ private:
   void removeIfAllowed(const std::string &name) const;
   void removeUnfinished() const;
 
+  FolderForFiles made; ///< goes where training never began
   std::string folder;
   int64_t keep;
   FolderLock lock;

@@ -201,6 +201,11 @@ class Memory(Folder):
         self.assertEqual(result.returncode, INPUT_ERROR, result.stderr)
         self.assertIn("limited/", result.stderr)
         self.assertEqual(digest(out), before)
+        # Where nothing can be written, nor is there the folder.
+        result = run(self.model, "train", "--out", "none/such", cwd=self.folder, file_bytes=9)
+        self.assertEqual(result.returncode, INPUT_ERROR, result.stderr)
+        self.assertIn("cannot write none/such/tokenizer.json", result.stderr)
+        self.assertFalse((self.folder / "none").exists())
 
     def test_size_of_the_binary(self):
         self.assertLess(self.model.stat().st_size, 5_000_000)
