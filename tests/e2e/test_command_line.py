@@ -726,8 +726,8 @@ class Output(unittest.TestCase):
             for there in ([], ["-o", "."], ["-o", folder]):
                 result = tfmc("tokenizer", "text.txt", *there, cwd=folder)
                 self.assertEqual(result.returncode, 1, result)
-                self.assertIn("/vocab.json exists already, and may be of another tokenizer: choose another folder "
-                              "(-o), or pass --overwrite", result.stderr)
+                self.assertIn("/vocab.json exists already, and says something else, which would be lost: choose "
+                              "another place (-o), or pass --overwrite", result.stderr)
                 self.assertEqual(vocabulary.read_text(), "{}")
                 self.assertEqual(sorted(os.listdir(folder)), ["text.txt", "vocab.json"])
             result = tfmc("tokenizer", "text.txt", "-o", "none/such", cwd=folder, file_bytes=9)
@@ -737,6 +737,9 @@ class Output(unittest.TestCase):
             result = tfmc("tokenizer", "text.txt", "--overwrite", cwd=folder)
             self.assertEqual(result.returncode, 0, result)
             self.assertNotEqual(vocabulary.read_text(), "{}")
+            # What says the same already is no loss.
+            result = tfmc("tokenizer", "text.txt", cwd=folder)
+            self.assertEqual(result.returncode, 0, result)
 
     def test_a_source_without_an_ending_is_not_overwritten(self):
         with tempfile.TemporaryDirectory() as folder:

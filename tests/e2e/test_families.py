@@ -770,7 +770,7 @@ class Folders(unittest.TestCase):
         pathlib.Path(out).write_text(imported + "train { steps = 3 }\n")
         again = tfmc("import", self.model, "-o", out)
         self.assertEqual(again.returncode, 1)
-        self.assertIn(f"{out} exists already, and says something else, which would be lost: choose another file (-o), "
+        self.assertIn(f"{out} exists already, and says something else, which would be lost: choose another place (-o), "
                       "or pass --overwrite\n", again.stderr)
         self.assertEqual(pathlib.Path(out).read_text(), imported + "train { steps = 3 }\n")
         self.assertEqual(tfmc("import", self.model, "-o", out, "--overwrite").returncode, 0)

@@ -10,27 +10,8 @@
 #include "Output.h"
 
 #include "runtime/commands/usage.h"
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
 
 using namespace tfm;
-
-/// Whether there is a file with another text, such as one with a recipe that
-/// was added; says so.
-static bool saysOther(const std::string &path, const std::string &text) {
-  // The runtime throws.
-  try {
-    if (path == "-" || !isRegularFile(path) ||
-        readFile(path, "the file") == text)
-      return false;
-    messages() << "tfmc: error: " << path
-               << " exists already, and says something else, which would be "
-                  "lost: choose another file (-o), or pass --overwrite\n";
-  } catch (const InputError &error) {
-    messages() << "tfmc: error: " << error.what() << "\n";
-  }
-  return true;
-}
 
 void tfm::addImportCommand(CLI::App &app, int &status) {
   auto options = std::make_shared<ImportOptions>();
@@ -50,6 +31,7 @@ void tfm::addImportCommand(CLI::App &app, int &status) {
   addImportOptions(*command, *options);
   command->callback([options, overwrite, &status] {
     std::optional<std::string> text = importModel(*options);
+    // Such as one with a recipe that was added.
     bool isKept = text && !*overwrite && saysOther(options->output, *text);
     status = text && !isKept && writeOutput(options->output, *text) ? 0 : 1;
   });

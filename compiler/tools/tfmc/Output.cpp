@@ -54,6 +54,21 @@ bool tfm::isInput(llvm::StringRef output, llvm::ArrayRef<std::string> inputs) {
   return false;
 }
 
+bool tfm::saysOther(const std::string &path, llvm::StringRef text) {
+  // The runtime throws.
+  try {
+    if (path == "-" || !isRegularFile(path) ||
+        readFile(path, "the file") == text)
+      return false;
+    messages() << "tfmc: error: " << path
+               << " exists already, and says something else, which would be "
+                  "lost: choose another place (-o), or pass --overwrite\n";
+  } catch (const InputError &error) {
+    messages() << "tfmc: error: " << error.what() << "\n";
+  }
+  return true;
+}
+
 bool tfm::writeOutput(llvm::StringRef path, llvm::StringRef text) {
   llvm::Error error = writeWhole(path.empty() ? "-" : path, text);
   if (!error)

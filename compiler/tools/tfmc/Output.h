@@ -24,6 +24,10 @@ llvm::raw_ostream &messages();
 /// the parts of a file, are all that `isReadOf` knows.
 bool isInput(llvm::StringRef output, llvm::ArrayRef<std::string> inputs);
 
+/// Whether there is a file with another text than `text`, which would be lost;
+/// says so.
+bool saysOther(const std::string &path, llvm::StringRef text);
+
 /// Writes `text` to standard output where `path` is empty, else as `writeWhole`
 /// does. On failure prints a message that names the file, and returns false.
 bool writeOutput(llvm::StringRef path, llvm::StringRef text);

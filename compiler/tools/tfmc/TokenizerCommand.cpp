@@ -71,21 +71,19 @@ static int learn(const Arguments &arguments) {
   std::string vocab = folder + "/vocab.json", merges = folder + "/merges.txt";
   if (isInput(vocab, arguments.files) || isInput(merges, arguments.files))
     return 1;
-  for (const std::string &file : {vocab, merges})
-    if (llvm::sys::fs::exists(file) && !arguments.overwrite) {
-      messages() << "tfmc: error: " << file
-                 << " exists already, and may be of another tokenizer: choose "
-                    "another folder (-o), or pass --overwrite\n";
-      return 1;
-    }
   // The runtime throws.
   try {
     TrainedWordBpe trained =
         trainWordBpe(readTexts(arguments), arguments.merges);
+    const std::string vocabText = trained.vocabJson(),
+                      mergesText = trained.mergesText();
+    if (!arguments.overwrite &&
+        (saysOther(vocab, vocabText) || saysOther(merges, mergesText)))
+      return 1;
     FolderForFiles made(folder);
     AtomicFile vocabFile(vocab), mergesFile(merges);
-    vocabFile.write(trained.vocabJson());
-    mergesFile.write(trained.mergesText());
+    vocabFile.write(vocabText);
+    mergesFile.write(mergesText);
     vocabFile.sync();
     mergesFile.sync();
     SignalsWait wait; // both or none
@@ -121,6 +119,6 @@ void tfm::addTokenizerCommand(CLI::App &app, int &status) {
                    "The folder for vocab.json and merges.txt (default: .)")
       ->transform(usage::folder());
   command->add_flag("--overwrite", arguments->overwrite,
-                    "Replace the tokenizer that is there");
+                    "Replace another tokenizer that is there");
   command->callback([arguments, &status] { status = learn(*arguments); });
 }
