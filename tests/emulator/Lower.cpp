@@ -40,11 +40,12 @@ public:
         return failure();
       SmallVector<Operation *> ops;
       words = nullptr;
+      awaited.clear();
+      numbers.clear();
       current = function;
       function.walk([&](Operation *op) { ops.push_back(op); });
       for (Operation *op : ops)
-        if (auto product = dyn_cast<NVVM::WgmmaMmaAsyncOp>(op);
-            product && failed(checkSums(product)))
+        if (isWarpgroupProduct(op) && failed(checkSums(op)))
           return failure();
       for (Operation *op : ops)
         if (op != function && failed(lower(op)))
@@ -86,7 +87,8 @@ private:
       kernel.resident = blocks.getInt();
     if (auto bytes = function->getAttrOfType<IntegerAttr>("tfm.shared"))
       kernel.dynamicShared = bytes.getInt();
-    function.walk([&](NVVM::WgmmaMmaAsyncOp) { kernel.readsAsync = true; });
+    function.walk(
+        [&](Operation *op) { kernel.readsAsync |= isWarpgroupProduct(op); });
     sharedOffsets.clear();
     SmallVector<StringRef> dynamic;
     uint64_t dynamicAlignment = 16;
@@ -178,7 +180,11 @@ private:
         .Case([&](LLVM::FPTruncOp round) { return lowerRounding(round); })
         .Case([&](LLVM::CallIntrinsicOp call) { return lowerIntrinsic(call); })
         .Case([&](LLVM::InlineAsmOp assembly) -> LogicalResult {
-          return awaitsAll(assembly) ? lowerWait(assembly) : unknown(assembly);
+          if (awaitedGroups(assembly))
+            return lowerWait(assembly);
+          if (isWarpgroupProduct(assembly))
+            return lowerWarpgroupProduct(assembly);
+          return unknown(assembly);
         })
         .Case<LLVM::CallOp, LLVM::AllocaOp>([](auto) { return success(); })
         .Default([&](Operation *other) -> LogicalResult {
@@ -393,26 +399,19 @@ private:
   }
 
   /// Of bf16, added to sums in f32. `kind`: N, and whether A lies along M (bit
-  /// 16) and B along N (bit 17).
+  /// 16), B along N (bit 17), sums begin at zero (bit 18), and A is in
+  /// registers (bit 19).
   LogicalResult lowerWarpgroupProduct(NVVM::WgmmaMmaAsyncOp op) {
     NVVM::MMAShapeAttr shape = op.getShape();
     if (shape.getM() != 64 || shape.getK() != 16 || shape.getN() > 256 ||
         op.getTypeA() != NVVM::WGMMATypes::bf16 ||
         op.getTypeB() != NVVM::WGMMATypes::bf16 ||
         op.getTypeD() != NVVM::WGMMATypes::f32 ||
-        op.getScaleD() != NVVM::WGMMAScaleOut::one ||
         op.getScaleA() != NVVM::WGMMAScaleIn::one ||
         op.getScaleB() != NVVM::WGMMAScaleIn::one)
       return unknown(op);
-    SmallVector<Value> registers;
-    for (Value descriptor : {op.getDescriptorA(), op.getDescriptorB()}) {
-      Value high = LLVM::LShrOp::create(
-          builder, at, descriptor,
-          LLVM::ConstantOp::create(builder, at, i64(),
-                                   builder.getI64IntegerAttr(32)));
-      for (Value half : {descriptor, high})
-        registers.push_back(LLVM::TruncOp::create(builder, at, i32(), half));
-    }
+    SmallVector<Value> registers = halvesOf(op.getDescriptorA());
+    registers.append(halvesOf(op.getDescriptorB()));
     auto sums = cast<LLVM::LLVMStructType>(op.getInouts().getType());
     for (int64_t i = 0, end = sums.getBody().size(); i != end; ++i)
       registers.push_back(
@@ -420,23 +419,91 @@ private:
     auto kind = static_cast<uint32_t>(shape.getN());
     kind |= (op.getLayoutA() == NVVM::MMALayout::col ? 1u : 0u) << 16;
     kind |= (op.getLayoutB() == NVVM::MMALayout::row ? 1u : 0u) << 17;
+    kind |= (op.getScaleD() == NVVM::WGMMAScaleOut::zero ? 1u : 0u) << 18;
     return collective(op, WarpOp::WarpgroupMultiply, kind, allLanes(),
-                      registers);
+                      registers, numberOf(op));
   }
 
-  /// Assembly that waits for all products and hands on their sums: as many
-  /// results as operands, each in the register of one.
-  static bool awaitsAll(LLVM::InlineAsmOp op) {
+  SmallVector<Value> halvesOf(Value descriptor) {
+    Value high = LLVM::LShrOp::create(
+        builder, at, descriptor,
+        LLVM::ConstantOp::create(builder, at, i64(),
+                                 builder.getI64IntegerAttr(32)));
+    return {LLVM::TruncOp::create(builder, at, i32(), descriptor),
+            LLVM::TruncOp::create(builder, at, i32(), high)};
+  }
+
+  /// How many registers assembly hands on: results, each in that of one of the
+  /// first operands, with `others` behind them; none where it does not.
+  static std::optional<size_t> handedOn(LLVM::InlineAsmOp op,
+                                        StringRef others) {
+    auto type = dyn_cast_or_null<LLVM::LLVMStructType>(
+        op->getNumResults() ? op.getResult(0).getType() : Type());
+    if (!type || !op.getHasSideEffects())
+      return std::nullopt;
     std::string constraints;
-    for (size_t i = 0; i != op.getOperands().size(); ++i)
+    for (size_t i = 0; i != type.getBody().size(); ++i)
       constraints += "=f,";
-    for (size_t i = 0; i != op.getOperands().size(); ++i)
+    for (size_t i = 0; i != type.getBody().size(); ++i)
       constraints += std::to_string(i) + ",";
-    return op.getAsmString() == "wgmma.wait_group.sync.aligned 0;" &&
-           op.getConstraints() == constraints + "~{memory}" &&
-           op.getHasSideEffects();
+    if (op.getConstraints() != constraints + others.str())
+      return std::nullopt;
+    return type.getBody().size();
   }
 
+  /// Assembly that multiplies four registers of A by what a descriptor tells of
+  /// B: whether B lies along N; none of other assembly.
+  static std::optional<bool> liesAlongN(LLVM::InlineAsmOp op) {
+    std::optional<size_t> count = handedOn(op, "r,r,r,r,l");
+    if (!count)
+      return std::nullopt;
+    auto list = [](size_t first, size_t count) {
+      std::string names;
+      for (size_t i = 0; i != count; ++i)
+        names += (i ? ", $" : "$") + std::to_string(first + i);
+      return names;
+    };
+    std::string text = "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
+                       "wgmma.mma_async.sync.aligned.m64n" +
+                       std::to_string(2 * *count) + "k16.f32.bf16.bf16 {" +
+                       list(0, *count) + "}, {" + list(2 * *count, 4) + "}, $" +
+                       std::to_string(2 * *count + 4) + ", p, 1, 1, ";
+    if (op.getAsmString() == text + "1;\n}")
+      return true;
+    if (op.getAsmString() == text + "0;\n}")
+      return false;
+    return std::nullopt;
+  }
+  static bool isWarpgroupProduct(Operation *op) {
+    auto assembly = dyn_cast<LLVM::InlineAsmOp>(op);
+    return isa<NVVM::WgmmaMmaAsyncOp>(op) || (assembly && liesAlongN(assembly));
+  }
+
+  LogicalResult lowerWarpgroupProduct(LLVM::InlineAsmOp op) {
+    SmallVector<Value> operands(op.getOperands());
+    size_t count = operands.size() - 5;
+    SmallVector<Value> registers(ArrayRef(operands).slice(count, 4));
+    registers.append(halvesOf(operands.back()));
+    registers.append(operands.begin(), operands.begin() + count);
+    uint32_t kind = static_cast<uint32_t>(2 * count) | 1u << 19 |
+                    (*liesAlongN(op) ? 1u : 0u) << 17;
+    return collective(op, WarpOp::WarpgroupMultiply, kind, allLanes(),
+                      registers, numberOf(op));
+  }
+
+  /// Of assembly that waits for products and hands on their sums: how many
+  /// groups may be under way; none of other assembly.
+  static std::optional<uint32_t> awaitedGroups(LLVM::InlineAsmOp op) {
+    StringRef text = op.getAsmString();
+    uint32_t groups = 0;
+    if (!text.consume_front("wgmma.wait_group.sync.aligned ") ||
+        text.consumeInteger(10, groups) || text != ";" ||
+        !handedOn(op, "~{memory}"))
+      return std::nullopt;
+    return groups;
+  }
+
+  /// Whose sums it hands on may not be under way any more.
   LogicalResult lowerWait(LLVM::InlineAsmOp op) {
     Value sums = LLVM::PoisonOp::create(builder, at, op.getResult(0).getType());
     for (auto [i, sum] : llvm::enumerate(op.getOperands()))
@@ -444,15 +511,19 @@ private:
                                          static_cast<int64_t>(i));
     call("collective", {},
          {site(), constant(static_cast<uint32_t>(WarpOp::WarpgroupAwait)),
-          zero(), allLanes(), wordsOfFunction()});
+          constant(*awaitedGroups(op)), allLanes(), wordsOfFunction()});
+    for (Operation *product : awaited.lookup(op))
+      call("collective", {},
+           {site(), constant(static_cast<uint32_t>(WarpOp::WarpgroupSums)),
+            constant(numberOf(product)), allLanes(), wordsOfFunction()});
     return replace(op, sums);
   }
 
   /// What `wgmma` adds up is in registers once it has been waited for, of which
   /// nothing in a program of values tells but that they pass through the wait:
   /// until then only other products may have them.
-  LogicalResult checkSums(NVVM::WgmmaMmaAsyncOp product) {
-    SmallVector<Value> inFlight = {product.getResult()};
+  LogicalResult checkSums(Operation *product) {
+    SmallVector<Value> inFlight = {product->getResult(0)};
     llvm::SmallPtrSet<Value, 16> seen;
     while (!inFlight.empty()) {
       Value value = inFlight.pop_back_val();
@@ -460,10 +531,13 @@ private:
         continue;
       for (OpOperand &use : value.getUses()) {
         Operation *user = use.getOwner();
-        if (auto assembly = dyn_cast<LLVM::InlineAsmOp>(user);
-            isa<NVVM::WgmmaMmaAsyncOp>(user) ||
-            (assembly && awaitsAll(assembly)))
+        if (isWarpgroupProduct(user))
           continue;
+        if (auto assembly = dyn_cast<LLVM::InlineAsmOp>(user);
+            assembly && awaitedGroups(assembly)) {
+          awaited[assembly].insert(product);
+          continue;
+        }
         auto branch = dyn_cast<BranchOpInterface>(user);
         if (branch) {
           if (auto to =
@@ -575,7 +649,8 @@ private:
   /// An op of all lanes in `mask`: its registers go to memory, and the results
   /// are read from there when all lanes have come.
   LogicalResult collective(Operation *op, WarpOp what, uint32_t kind,
-                           Value mask, ArrayRef<Value> registers) {
+                           Value mask, ArrayRef<Value> registers,
+                           std::optional<int64_t> number = std::nullopt) {
     Value words = wordsOfFunction();
     for (auto [i, value] : llvm::enumerate(registers)) {
       Value word = value;
@@ -588,8 +663,8 @@ private:
       LLVM::StoreOp::create(builder, at, word, element(words, i32(), i));
     }
     call("collective", {},
-         {site(), constant(static_cast<uint32_t>(what)), constant(kind), mask,
-          words});
+         {number ? constant(*number) : site(),
+          constant(static_cast<uint32_t>(what)), constant(kind), mask, words});
     if (op->getNumResults() == 0)
       return replace(op, {});
     Type type = op->getResult(0).getType();
@@ -650,9 +725,18 @@ private:
 
   /// The number of the op that is lowered. All ops of a kernel may have one
   /// location, so that its name is told, too.
-  Value site() {
-    sites.push_back(describe(at) + " (" + opName + ")");
-    return constant(static_cast<int64_t>(sites.size()) - 1);
+  Value site() { return constant(numberOf(at, opName)); }
+  int64_t numberOf(Location location, StringRef name) {
+    sites.push_back(describe(location) + " (" + name.str() + ")");
+    return static_cast<int64_t>(sites.size()) - 1;
+  }
+  /// The same before or while it is lowered, of a product.
+  int64_t numberOf(Operation *product) {
+    auto [number, isNew] = numbers.try_emplace(product);
+    if (isNew)
+      number->second =
+          numberOf(product->getLoc(), product->getName().getStringRef());
+    return number->second;
   }
 
   static std::string describe(Location location) {
@@ -702,6 +786,9 @@ private:
   LLVM::LLVMFuncOp current;
   Value words;
   llvm::StringMap<uint64_t> sharedOffsets;
+  /// Of its products of warpgroups, whose sums a wait hands on, and numbers.
+  llvm::DenseMap<Operation *, llvm::SmallPtrSet<Operation *, 4>> awaited;
+  llvm::DenseMap<Operation *, int64_t> numbers;
   Location at = module.getLoc();
   std::string opName;
 };

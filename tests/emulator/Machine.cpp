@@ -221,13 +221,13 @@ void Machine::end() {
                  "at {2}",
                  name(thread), count, location(site)));
   const Warpgroup &warp = readers[thread.id / 32];
-  if (!warp.open.empty() || !warp.groups.empty())
+  if (!warp.open.sites.empty() || !warp.groups.empty())
     fail(Fault::Kind::CopyNotAwaited,
          formatv("{0} ends and has not waited for its products at {1}",
                  name(thread),
-                 location((warp.open.empty() ? warp.groups.front() : warp.open)
-                              .front()
-                              .site)));
+                 location(*(warp.open.sites.empty() ? warp.groups.front()
+                                                    : warp.open)
+                               .sites.begin())));
   checkConverged(0, 0);
   leave({});
 }
@@ -460,8 +460,8 @@ void Machine::check(Thread &thread, Site site, uint64_t address, uint32_t size,
 void Machine::checkNotRead(const Thread &thread, Site site, uint64_t address,
                            uint32_t size) {
   for (const Warpgroup &warp : readers)
-    for (const std::vector<Reading> &group : warp.groups)
-      for (const Reading &reading : group)
+    for (const Group &group : warp.groups)
+      for (const Reading &reading : group.reads)
         if (address < reading.bytes.end && reading.bytes.begin < address + size)
           fail(Fault::Kind::CopyInFlight,
                formatv("{0} writes {1} at {2} while the product at {3} reads "
@@ -497,7 +497,7 @@ void Machine::readAsync(const Collective &collective, Range bytes) {
                    "async proxy since, at {2}",
                    name(collective.first / 32, ~0u), place(at),
                    location(collective.site)));
-  readers[collective.first / 32].open.push_back({bytes, collective.site});
+  readers[collective.first / 32].open.reads.push_back({bytes, collective.site});
 }
 
 void Machine::copyAsync(Site site, uint64_t to, uint64_t from, uint32_t size,
@@ -593,20 +593,20 @@ uint32_t Machine::needs(const Wait &wait) const {
 }
 
 /// The running thread is at `site`, which needs some lanes of its warp, or has
-/// ended (0): no lane that waits elsewhere may need it there. `arrived` have
-/// been at this site and went on.
-void Machine::checkConverged(Site site, uint32_t needed, uint32_t arrived) {
+/// ended (0): no lane that waits elsewhere may need it there, but for those
+/// that have been here and `wentOn`.
+void Machine::checkConverged(Site site, uint32_t needed, uint32_t wentOn) {
   uint32_t warp = current->id / 32, lane = current->id % 32;
   uint32_t elsewhere = 0, gone = 0;
   Site there = 0;
   for (uint32_t other = 0; other < 32; ++other) {
     const Thread &thread = threads[warp * 32 + other];
-    if ((needed & ~arrived) >> other & 1 && thread.ended)
+    if ((needed & ~wentOn) >> other & 1 && thread.ended)
       gone |= 1u << other;
     if (thread.ended || thread.wait.what == Wait::For::Nothing ||
         thread.wait.site == site || !(needs(thread.wait) >> lane & 1))
       continue;
-    if (site && !(needed >> other & 1))
+    if (site && !((needed & ~wentOn) >> other & 1))
       continue;
     elsewhere |= 1u << other;
     there = thread.wait.site;
@@ -700,6 +700,19 @@ void Machine::perform(Collective &collective) {
     warp.fenced = false;
     return;
   }
+  case WarpOp::WarpgroupSums: {
+    const Warpgroup &warp = readers[collective.first / 32];
+    auto has = [&](const Group &group) {
+      return group.sites.count(collective.kind) != 0;
+    };
+    if (has(warp.open) || llvm::any_of(warp.groups, has))
+      fail(Fault::Kind::CopyInFlight,
+           formatv("{0} read the sums of the product at {1} at {2}, which "
+                   "nobody has waited for",
+                   name(collective.first / 32, ~0u), location(collective.kind),
+                   location(collective.site)));
+    return;
+  }
   }
 }
 
@@ -710,8 +723,11 @@ void Machine::barrier(Site site, uint32_t id, uint32_t count, bool waits) {
          formatv("{0} is at barrier {1} of {2} threads at {3}", name(*current),
                  id, expected, location(site)));
   BlockBarrier &barrier = barriers[id];
-  uint32_t &lanes = barrier.lanes[current->id / 32];
-  checkConverged(site, ~0u, lanes);
+  uint32_t &lanes = barrier.lanes[current->id / 32], wentOn = lanes;
+  for (const Thread *other : barrier.waiting)
+    if (other->id / 32 == current->id / 32)
+      wentOn &= ~(1u << other->id % 32);
+  checkConverged(site, ~0u, wentOn);
   if (barrier.arrived && barrier.expected != expected)
     fail(Fault::Kind::Misuse,
          formatv("{0} is at barrier {1} of {2} threads at {3}, which others "

@@ -22,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -95,11 +96,13 @@ enum class WarpOp : uint32_t {
   WarpgroupMultiply,
   WarpgroupCommit,
   WarpgroupAwait,
+  /// The sums of a product, the site of which is the kind, are read.
+  WarpgroupSums,
 };
 
-/// Registers that a lane brings to an op of its warp at most: two descriptors
-/// and the sums of `wgmma`.
-inline constexpr uint32_t WordCount = 4 + 128;
+/// Registers that a lane brings to an op of its warp at most: four of A, a
+/// descriptor and the sums of `wgmma`.
+inline constexpr uint32_t WordCount = 6 + 128;
 
 /// Where the shared memory of a block begins.
 inline constexpr uint64_t SharedBase = 0x20000000;
@@ -216,11 +219,16 @@ private:
     Range bytes;
     Site site;
   };
+  struct Group {
+    std::vector<Reading> reads;
+    /// The products.
+    std::set<Site> sites;
+  };
   struct Warpgroup {
     /// Whether registers are ordered before the next `wgmma`.
     bool fenced = false;
-    std::vector<Reading> open;
-    std::deque<std::vector<Reading>> groups;
+    Group open;
+    std::deque<Group> groups;
   };
   /// What some lanes of a warp have come to and others not yet.
   struct Collective {
@@ -295,7 +303,7 @@ private:
   void meet(llvm::ArrayRef<Thread *> those) const;
   /// Which lanes of the thread's warp must come to where it waits.
   uint32_t needs(const Wait &wait) const;
-  void checkConverged(Site site, uint32_t needed, uint32_t arrived = 0);
+  void checkConverged(Site site, uint32_t needed, uint32_t wentOn = 0);
 
   void perform(Collective &collective);
   void loadMatrix(Collective &collective);

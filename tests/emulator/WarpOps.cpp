@@ -260,24 +260,32 @@ struct Descriptor {
 
 /// "Asynchronous Warpgroup Level Matrix Multiply-Accumulate: Register Fragments
 /// and Shared Memory Matrix Layouts", of wgmma.mma_async.m64nNk16 with bf16: a
-/// warp's 16 rows of the 64. Words: the descriptors of A and B, and the sums;
-/// then the sums.
+/// warp's 16 rows of the 64. Words: the descriptor of A or its four registers,
+/// the descriptor of B, and the sums; then the sums.
 void Machine::multiplyWarpgroup(Collective &collective) {
   uint32_t n = collective.kind & 0xffff;
-  bool alongM = collective.kind >> 16 & 1, alongN = collective.kind >> 17 & 1;
+  bool alongM = collective.kind >> 16 & 1, alongN = collective.kind >> 17 & 1,
+       fromZero = collective.kind >> 18 & 1,
+       fromRegisters = collective.kind >> 19 & 1;
+  uint32_t ofA = fromRegisters ? 4 : 2, beforeSums = ofA + 2;
   auto misuse = [&](const char *what) {
     fail(Fault::Kind::Misuse,
          formatv("{0} {1} at {2}", name(collective.first / 32, ~0u), what,
                  location(collective.site)));
   };
   const uint32_t *words = collective.words[0];
+  uint32_t firstOfDescriptors = fromRegisters ? ofA : 0;
   for (uint32_t lane = 1; lane < 32; ++lane)
-    if (!std::equal(words, words + 4, collective.words[lane]))
+    if (!std::equal(words + firstOfDescriptors, words + beforeSums,
+                    collective.words[lane] + firstOfDescriptors))
       misuse("multiply by different descriptors");
-  Descriptor ofA(words[0], words[1]), ofB(words[2], words[3]);
-  for (const Descriptor &each : {ofA, ofB})
+  auto descriptor = [&](uint32_t word) {
+    Descriptor each(words[word], words[word + 1]);
     if (each.swizzle != 1 || each.base != 0)
       misuse("multiply what is not swizzled by 128 bytes");
+    return each;
+  };
+  readers[collective.first / 32].open.sites.insert(collective.site);
   if (!readers[collective.first / 32].fenced)
     misuse("multiply without wgmma.fence before it");
   uint32_t firstRow = collective.first / 32 % 4 * 16;
@@ -293,9 +301,18 @@ void Machine::multiplyWarpgroup(Collective &collective) {
   };
   float a[16][16];
   std::vector<float> b(size_t{16} * n);
-  for (uint32_t row = 0; row < 16; ++row)
-    for (uint32_t term = 0; term < 16; ++term)
-      a[row][term] = value(ofA, firstRow + row, term, alongM);
+  if (fromRegisters) {
+    for (uint32_t lane = 0; lane < 32; ++lane)
+      for (uint32_t i = 0; i < 8; ++i)
+        a[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i % 2 + i / 4 * 8] =
+            half(collective.words[lane][i / 2], i % 2);
+  } else {
+    Descriptor from = descriptor(0);
+    for (uint32_t row = 0; row < 16; ++row)
+      for (uint32_t term = 0; term < 16; ++term)
+        a[row][term] = value(from, firstRow + row, term, alongM);
+  }
+  Descriptor ofB = descriptor(ofA);
   for (uint32_t column = 0; column < n; ++column)
     for (uint32_t term = 0; term < 16; ++term)
       b[term * n + column] = value(ofB, column, term, alongN);
@@ -303,7 +320,10 @@ void Machine::multiplyWarpgroup(Collective &collective) {
     for (uint32_t i = 0; i < n / 2; ++i) {
       uint32_t row = lane / 4 + i / 2 % 2 * 8,
                column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-      auto sum = llvm::bit_cast<float>(collective.words[lane][4 + i]);
+      auto sum =
+          fromZero
+              ? 0.0f
+              : llvm::bit_cast<float>(collective.words[lane][beforeSums + i]);
       for (uint32_t term = 0; term < 16; ++term)
         sum += a[row][term] * b[term * n + column];
       collective.words[lane][i] = llvm::bit_cast<uint32_t>(sum);

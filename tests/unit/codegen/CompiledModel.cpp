@@ -121,7 +121,13 @@ CpuMachine tfm::testedMachine() {
 
 bool tfm::testsGpu() {
   const char *target = std::getenv("TFM_TEST_TARGET");
-  return target && llvm::StringRef(target) == "cuda";
+  return target && llvm::StringRef(target).starts_with("cuda");
+}
+
+/// Whether it is one of compute capability 9.0.
+static bool testsForms() {
+  return testsGpu() &&
+         llvm::StringRef(std::getenv("TFM_TEST_TARGET")).ends_with("sm_90a");
 }
 
 const KernelTarget &tfm::testedTarget() {
@@ -190,8 +196,8 @@ CompiledModel::CompiledModel(mlir::ModuleOp module,
            variant->constants[i].size);
   if (onGpu)
     gpu = std::make_unique<EmulatedGpu>(
-        *schedule, *variant,
-        llvm::MutableArrayRef(arena, variant->arena_bytes));
+        *schedule, *variant, llvm::MutableArrayRef(arena, variant->arena_bytes),
+        testsForms());
 }
 
 /// Where in its regions a parameter begins, in elements.

@@ -27,7 +27,7 @@ struct CpuMachine;
 
 /// What tests of compiled models compile for: this CPU, the one that
 /// TFM_TEST_CPU names, or the GPU that TFM_TEST_TARGET=cuda names, whose
-/// kernels run in the emulator.
+/// kernels run in the emulator, or with cuda:sm_90a the forms of these.
 const KernelTarget &testedTarget();
 /// The CPU of these.
 CpuMachine testedMachine();

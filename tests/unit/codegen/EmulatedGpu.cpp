@@ -22,8 +22,8 @@ static emulator::Machine &machine() {
 }
 
 EmulatedGpu::EmulatedGpu(mlir::ModuleOp schedule, const tfm_variant &variant,
-                         llvm::MutableArrayRef<char> arena)
-    : schedule(schedule), variant(variant), arena(arena) {
+                         llvm::MutableArrayRef<char> arena, bool hasForms)
+    : schedule(schedule), variant(variant), arena(arena), hasForms(hasForms) {
   emulator::recordLaunches();
   llvm::Expected<emulator::Program> loaded = emulator::Program::load(
       schedule.lookupSymbol<mlir::ModuleOp>("kernels"), machine());
@@ -48,9 +48,10 @@ static std::vector<Range> merged(std::vector<Range> ranges) {
   return result;
 }
 
-std::optional<emulator::Fault>
-EmulatedGpu::launch(mlir::Operation *step, const emulator::Kernel &kernel,
-                    const tfm_kernel &record, const uint64_t *arguments) {
+std::optional<emulator::Fault> EmulatedGpu::launch(mlir::Operation *step,
+                                                   emulator::Kernel kernel,
+                                                   const tfm_kernel &record,
+                                                   const uint64_t *arguments) {
   llvm::SmallVector<mlir::Value> reads, writes;
   if (auto launch = llvm::dyn_cast<sched::LaunchOp>(step)) {
     reads = launch.getReads();
@@ -107,6 +108,18 @@ EmulatedGpu::launch(mlir::Operation *step, const emulator::Kernel &kernel,
   std::vector<void *> addresses;
   for (uint32_t i = 0; i < record.argument_count; ++i)
     addresses.push_back(const_cast<uint64_t *>(arguments + i));
+  std::vector<emulator::TensorMap> maps(record.tensor_count);
+  for (auto [map, tensor] : llvm::zip_equal(
+           maps, llvm::ArrayRef(record.tensors, record.tensor_count))) {
+    std::vector<uint32_t> box(tensor.box, tensor.box + tensor.rank);
+    EXPECT_TRUE(emulator::TensorMap::make(
+        map, reinterpret_cast<void *>(arguments[tensor.argument]), tensor.rank,
+        tensor.sizes, tensor.strides + 1, box.data()));
+    addresses.push_back(&map);
+  }
+  if (kernel.resident)
+    kernel.grid[0] =
+        std::min(kernel.grid[0], kernel.resident * multiprocessors);
   auto fault = machine().launch(kernel, addresses.data());
   machine().setWritable(std::nullopt);
   for (const Range &range : all)
@@ -132,8 +145,11 @@ void EmulatedGpu::run(const tfm_function &function, unsigned order) {
     EmulatedGpu &gpu = queue.gpu;
     if (queue.failed || !gpu.program)
       return;
-    const tfm_kernel &kernel =
-        gpu.variant.kernels[queue.function.launches[launch].kernel];
+    const tfm_kernel *kernels = gpu.variant.kernels;
+    int64_t number = queue.function.launches[launch].kernel;
+    if (gpu.hasForms && kernels[number].form >= 0)
+      number = kernels[number].form;
+    const tfm_kernel &kernel = kernels[number];
     const emulator::Kernel *found = gpu.program->find(kernel.name);
     queue.failed = true;
     ASSERT_TRUE(found) << kernel.name;
@@ -146,5 +162,6 @@ void EmulatedGpu::run(const tfm_function &function, unsigned order) {
     queue.failed = false;
   };
   machine().setOrder(order);
+  multiprocessors = std::max(order, 1u);
   function.enqueue(reinterpret_cast<uint64_t>(arena.data()), &queue);
 }

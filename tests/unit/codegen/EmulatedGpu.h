@@ -23,24 +23,27 @@ namespace tfm {
 class EmulatedGpu {
 public:
   /// `schedule` has the kernels that the variant's images were made of.
+  /// `hasForms`: it runs forms for sm_90a, where there are any.
   EmulatedGpu(mlir::ModuleOp schedule, const tfm_variant &variant,
-              llvm::MutableArrayRef<char> arena);
+              llvm::MutableArrayRef<char> arena, bool hasForms = false);
   EmulatedGpu(const EmulatedGpu &) = delete;
   EmulatedGpu &operator=(const EmulatedGpu &) = delete;
 
-  /// Runs what a function queues, threads in an order of that number; a test
-  /// failure where a kernel has a fault.
+  /// Runs what a function queues, threads in an order of that number, and with
+  /// as many multiprocessors; a test failure where a kernel has a fault.
   void run(const tfm_function &function, unsigned order);
 
 private:
   std::optional<emulator::Fault> launch(mlir::Operation *step,
-                                        const emulator::Kernel &kernel,
+                                        emulator::Kernel kernel,
                                         const tfm_kernel &record,
                                         const uint64_t *arguments);
 
   mlir::ModuleOp schedule;
   const tfm_variant &variant;
   llvm::MutableArrayRef<char> arena;
+  const bool hasForms;
+  unsigned multiprocessors = 1;
   std::optional<emulator::Program> program;
 };
 

@@ -11,7 +11,9 @@ llvm.func @hand_over(%x: !llvm.ptr, %y: !llvm.ptr) attributes {
   %all = llvm.mlir.constant(-1 : i32) : i32
   %0 = llvm.mlir.constant(0 : i32) : i32
   %1 = llvm.mlir.constant(1 : i32) : i32
+  %2 = llvm.mlir.constant(2 : i32) : i32
   %31 = llvm.mlir.constant(31 : i32) : i32
+  %32 = llvm.mlir.constant(32 : i32) : i32
   %63 = llvm.mlir.constant(63 : i32) : i32
   %64 = llvm.mlir.constant(64 : i32) : i32
   %bar = llvm.mlir.addressof @bar : !llvm.ptr<3>
@@ -54,6 +56,8 @@ llvm.func @hand_over(%x: !llvm.ptr, %y: !llvm.ptr) attributes {
   nvvm.bar.warp.sync %all : i32
   llvm.store %mine, %place : f32, !llvm.ptr<3>
   nvvm.barrier.arrive id = %1 number_of_threads = %64
+  // Where a lane may be before others of its warp have arrived.
+  nvvm.barrier id = %2 number_of_threads = %32
   llvm.br ^end
 ^write:
   %low = llvm.getelementptr %y[%tid] : (!llvm.ptr, i32) -> !llvm.ptr, f32
