@@ -23,32 +23,31 @@ using namespace tfm;
 using namespace tfm::cuda;
 using namespace tfm::sched;
 
-/// Rows of a head as an operand, from `pointer` on.
-static ProductOperand operandOf(const Rows &rows, Value pointer,
-                                bool rowsAreTerms, int64_t alignment) {
+ProductOperand AttentionFragments::operandOf(const Rows &rows,
+                                             bool rowsAreTerms) {
   ProductOperand operand;
   const View &view = rows.view;
-  operand.pointer = pointer;
+  operand.pointer = rows.pointer;
   operand.element = view.element;
   operand.batchStrides.assign({view.strides[0], view.strides[1]});
   operand.outerStride = view.strides[rowsAreTerms ? 3 : 2];
   operand.termStride = view.strides[rowsAreTerms ? 2 : 3];
   operand.outers = view.shape[rowsAreTerms ? 3 : 2];
   operand.terms = view.shape[rowsAreTerms ? 2 : 3];
-  operand.alignment = alignment;
+  operand.alignment = rows.alignment;
   return operand;
 }
 
 /// Whether tiles of what the launch reads as `value` can be brought.
 static bool fits(LaunchOp launch, Value value) {
   BlockArgument argument = argumentOf(value);
-  Rows rows{argument, viewOf(cast<MemRefType>(argument.getType()))};
+  Rows rows{argument, viewOf(cast<MemRefType>(argument.getType())),
+            alignmentOf(launch.getReads()[argument.getArgNumber()])};
   int64_t width = rows.view.shape[3];
   return rows.view.element.isBF16() && rows.view.strides[3] == 1 &&
          width >= 16 && width <= 128 && llvm::isPowerOf2_64(width) &&
-         StagedOperand::canCopy(operandOf(
-             rows, argument, /*rowsAreTerms=*/false,
-             alignmentOf(launch.getReads()[argument.getArgNumber()])));
+         StagedOperand::canCopy(
+             AttentionFragments::operandOf(rows, /*rowsAreTerms=*/false));
 }
 
 bool cuda::isOnTensorCores(LaunchOp launch) {
@@ -70,10 +69,9 @@ bool cuda::isOnTensorCores(LaunchOp launch) {
 AttentionFragments::AttentionFragments(ModuleOp module, StringRef name,
                                        LaunchOp launch,
                                        const AttentionRule &rule,
-                                       int64_t blocks, int64_t resident)
+                                       const Grid &grid)
     : block(module, name, launch,
-            launch.getReads().size() + launch.getWrites().size(),
-            {{blocks, 1, 1}, threads, resident}),
+            launch.getReads().size() + launch.getWrites().size(), grid),
       k(block.k), tile(block, rule, tileSize), scale(rule.scale),
       lane(block.lane()), warpRow(k.mul(block.warp(), warpRows)) {}
 
@@ -90,7 +88,8 @@ void AttentionFragments::leaveUnscaled() {
 StagedOperand AttentionFragments::staged(const Rows &rows, Value pointer,
                                          bool rowsAreTerms, Value end) {
   int64_t width = rows.view.shape[3];
-  ProductOperand operand = operandOf(rows, pointer, rowsAreTerms, pieceBytes);
+  ProductOperand operand = operandOf(rows, rowsAreTerms);
+  operand.pointer = pointer;
   operand.outerEnd = end;
   return {block, operand, StagedOperand::Form::Matrix,
           rowsAreTerms ? width : tileSize, rowsAreTerms ? tileSize : width};

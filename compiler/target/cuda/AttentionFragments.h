@@ -26,6 +26,9 @@ public:
   static constexpr int64_t tilesOf(int64_t rows) {
     return (rows + tileSize - 1) / tileSize;
   }
+  /// Rows of all heads as an operand, whose terms are these rows or the
+  /// elements of each.
+  static ProductOperand operandOf(const Rows &rows, bool rowsAreTerms);
 
 protected:
   static constexpr int64_t warpRows = 16, fragmentColumns = 8;
@@ -44,7 +47,7 @@ protected:
 
   AttentionFragments(mlir::ModuleOp module, llvm::StringRef name,
                      sched::LaunchOp launch, const AttentionRule &rule,
-                     int64_t blocks, int64_t resident);
+                     const Grid &grid);
   /// Where nothing is added to scaled products, scores are products, and a
   /// `power` has the scale. To be called when `tile` has all that is read.
   void leaveUnscaled();

@@ -5,12 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/dialect/TfmDialect.h"
 #include "compiler/target/cuda/Attention.h"
-#include "compiler/target/cuda/AttentionFragments.h"
-#include "compiler/target/cuda/AttentionLaunch.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
+#include "compiler/target/cuda/AttentionSoftmax.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -22,40 +18,27 @@ namespace {
 
 /// A block has one or two tiles of 64 queries, 16 of each of its warps; of two
 /// a warp multiplies every key and value that it reads with both.
-class AttentionTensor : AttentionFragments {
+class AttentionTensor : AttentionSoftmax {
 public:
   AttentionTensor(ModuleOp module, StringRef name, LaunchOp launch,
                   AttentionOp op)
-      : AttentionFragments(module, name, launch, ruleOf(op, launch),
-                           blocksOf(op), residentOf(op)),
-        tileCount(tileCountOf(op)) {
-    AttentionLaunch rows(launch, block);
-    rows.fill(tile, op);
-    tile.start = rows.read(op.getStart());
-    leaveUnscaled();
-    out = rows.written(op.getOut());
-    lse = rows.written(op.getLse());
-  }
+      : AttentionSoftmax(module, name, launch, op,
+                         {{blocksOf(op), 1, 1}, threads, residentOf(op)}),
+        tileCount(tileCountOf(op)) {}
 
   void emit() {
     Value number = block.block();
     const int64_t ofHead = blocksOfHead(tile.queries(), tileCount);
     // The last ones see the most keys: they begin first.
     Value inHead = k.sub(k.i64(ofHead - 1), k.rem(number, k.i64(ofHead)));
-    number = k.div(number, ofHead);
-    head.query = k.rem(number, k.i64(tile.heads()));
-    head.batch = k.div(number, tile.heads());
-    head.key = k.div(head.query, tile.headsPerKey());
+    enter(k.div(number, ofHead));
     if (tile.start.exists())
       start = k.loadInteger(k.at(tile.start.pointer,
                                  k.mul(head.batch, tile.start.view.strides[0]),
                                  k.b.getI32Type()));
-    for (int64_t i = 0; i != tileCount; ++i) {
-      Queries &each = tiles.emplace_back();
-      each.first = k.add(k.mul(inHead, tileCount * tileSize), i * tileSize);
-      for (int64_t row = 0; row != rowsOfThread; ++row)
-        each.ofRow.push_back(k.add(each.first, rowOf(row)));
-    }
+    for (int64_t i = 0; i != tileCount; ++i)
+      tiles.push_back(queriesFrom(
+          k.add(k.mul(inHead, tileCount * tileSize), i * tileSize)));
     Value first = keysOf(tiles.front().first).first,
           end = keysOf(tiles.back().first).second, endOfRows = endOfCache();
 
@@ -111,17 +94,14 @@ public:
             }));
           return addValues(after, ofValues, inBytes(stage, keyBytes));
         });
-    for (auto [i, each] : llvm::enumerate(tiles))
-      finish(each, stateOf(state, i));
+    for (auto [i, each] : llvm::enumerate(tiles)) {
+      ValueRange ofTile = stateOf(state, i);
+      finish(each, {rowOfState(ofTile, 0), rowOfState(ofTile, 1)},
+             ofTile.drop_front(2 * rowsOfThread));
+    }
   }
 
 private:
-  /// A tile of queries: its first one, and those of this thread.
-  struct Queries {
-    Value first;
-    SmallVector<Value> ofRow;
-  };
-
   /// Two where that many queries are there, and registers for what they have.
   static int64_t tileCountOf(AttentionOp op) {
     RankedTensorType q = tensorType(op.getQ()), v = tensorType(op.getV());
@@ -148,6 +128,9 @@ private:
   ValueRange stateOf(ValueRange all, size_t i) const {
     return all.slice(i * stateSize(), stateSize());
   }
+  static Row rowOfState(ValueRange state, int64_t row) {
+    return {state[2 * row], state[2 * row + 1], Value()};
+  }
 
   SmallVector<SmallVector<Value>> multiplyKeys(StagedOperand &queries,
                                                StagedOperand &keys,
@@ -173,50 +156,20 @@ private:
   SmallVector<Value> weigh(const Queries &queries, ArrayRef<Value> products,
                            Value key0, ValueRange before, Value drawn,
                            bool allVisible) {
-    constexpr int64_t fragments = tileSize / fragmentColumns;
-    SmallVector<Value> weights(products.size()), after;
+    SmallVector<Value> weights(products), after;
     SmallVector<Value> output(before.drop_front(2 * rowsOfThread));
     for (int64_t row = 0; row != rowsOfThread; ++row) {
-      Value largest = before[2 * row], total = before[2 * row + 1];
-      Value most = largest;
-      SmallVector<Value> scores;
-      for (int64_t fragment = 0; fragment != fragments; ++fragment)
-        for (int64_t which = 0; which != ofRow; ++which) {
-          AttentionTile::Score score = tile.score(
-              products[at(fragment, row, which)], head, queries.ofRow[row],
-              positionOf(queries.ofRow[row]),
-              k.add(key0, columnOf(fragment, which)), endOfKeys(), allVisible);
-          scores.push_back(block.orElse(score.visible, score.value, -infinity));
-          most = k.maxf(most, scores.back());
-        }
-      // Four neighbouring lanes have a row.
-      most = block.reduceLanes(most, 4,
-                               [&](Value x, Value y) { return k.maxf(x, y); });
-      Value none = arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OEQ,
-                                         most, k.splat(-infinity));
-      Value base = binary(k.select(none, k.splat(0.0), most), unit);
-      Value factor = power(largest, base);
-      Kept kept;
-      if (tile.rule.dropout)
-        kept = keptOfRow(drawn, row, k.i64(0));
-      // Each lane adds up its own until the end.
-      total = k.mulf(total, factor);
-      for (int64_t fragment = 0; fragment != fragments; ++fragment)
-        for (int64_t which = 0; which != ofRow; ++which) {
-          Value weight = power(scores[fragment * ofRow + which], base);
-          total = k.addf(total, weight);
-          if (tile.rule.dropout)
-            weight =
-                block.orElse(keepsColumn(kept, fragment, which), weight, 0.0);
-          weights[at(fragment, row, which)] = weight;
-        }
-      for (int64_t fragment = 0;
-           fragment != tile.valueWidth() / fragmentColumns; ++fragment)
-        for (int64_t which = 0; which != ofRow; ++which) {
-          Value &sum = output[at(fragment, row, which)];
-          sum = k.mulf(sum, factor);
-        }
-      after.append({most, total});
+      Value query = queries.ofRow[row];
+      auto keyAt = [&](int64_t fragment, int64_t which) {
+        return k.add(key0, columnOf(fragment, which));
+      };
+      auto kept = [&] { return keptOfRow(drawn, row, k.i64(0)); };
+      Row weighed = weighRow(
+          row, query, {positionOf(query), endOfKeys(), keyAt}, weights,
+          rowOfState(before, row), allVisible,
+          tile.rule.dropout ? llvm::function_ref<Kept()>(kept) : nullptr);
+      scaleRow(output, row, weighed.factor);
+      after.append({weighed.largest, weighed.total});
     }
     after.append(output);
     for (int64_t step = 0; step != tileSize / 16; ++step)
@@ -245,38 +198,7 @@ private:
     return states;
   }
 
-  void finish(const Queries &queries, ValueRange state) {
-    SmallVector<Value> factors;
-    for (int64_t i = 0; i != rowsOfThread; ++i) {
-      Value total = block.reduceLanes(
-          state[2 * i + 1], 4, [&](Value x, Value y) { return k.addf(x, y); });
-      Value none = arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OEQ,
-                                         total, k.splat(0.0));
-      factors.push_back(
-          k.select(none, k.splat(0.0), k.divf(k.splat(keptFactor()), total)));
-      if (!lse.exists())
-        continue;
-      Value query = queries.ofRow[i];
-      Value first = k.equal(k.rem(lane, k.i64(4)), k.i64(0));
-      Value stores = block.both(first, k.less(query, k.i64(tile.queries())));
-      k.ifThen(stores, [&] {
-        Value log = math::LogOp::create(k.b, k.loc, total);
-        Value largest = k.mulf(state[2 * i], k.splat(unit));
-        Value value = k.select(none, k.splat(-infinity), k.addf(largest, log));
-        k.storeScalar(value, tile.perQuery(lse, head, query));
-      });
-    }
-    if (!out.exists())
-      return;
-    k.ifThen(k.less(queries.first, k.i64(tile.queries())), [&] {
-      storeRows(out, tile.headOf(out, head.batch, head.query), queries.first,
-                state.drop_front(2 * rowsOfThread), factors);
-    });
-  }
-
   const int64_t tileCount;
-  Rows out, lse;
-  AttentionTile::Head head;
   SmallVector<Queries> tiles;
 };
 

@@ -26,8 +26,9 @@ class AttentionTensorBackward : AttentionFragments {
 public:
   AttentionTensorBackward(ModuleOp module, StringRef name, LaunchOp launch,
                           AttentionBackwardOp op)
-      : AttentionFragments(module, name, launch, ruleOf(op, launch),
-                           keyBlocks(op) + queryBlocks(op), residentOf(op)),
+      : AttentionFragments(
+            module, name, launch, ruleOf(op, launch),
+            {{keyBlocks(op) + queryBlocks(op), 1, 1}, threads, residentOf(op)}),
         keyBlockCount(keyBlocks(op)) {
     AttentionLaunch rows(launch, block);
     rows.fill(tile, op);
