@@ -28,11 +28,12 @@ LIT = "/usr/lib/llvm-22/bin/lit"
 # No single program takes longer; a hang must not eat the whole run.
 TIMEOUT_SECONDS = 900
 # Programs that run once more, and which of their tests do: for the target cuda, whose kernels run in an
-# emulator, and in the code of an older CPU, where this one runs it.
+# emulator, also those that GPUs of 9.0 have, and in the code of an older CPU, where this one runs it.
 AGAIN = {"cuda": {"program_test": "*", "optimizer_test": "*",
                   "random_model_test": "*/f32:*/bf16*:*/int8Cache:*/int4Weights:Small/*",
                   "decode_test": "*InSegments/LearnedPositions:*InSegments/RingOfGroups",
-                  "random_compiled_test": "AttentionCompiled.*OfBf16"}}
+                  "random_compiled_test": "AttentionCompiled.*OfBf16"},
+         "cuda:sm_90a": {"random_compiled_test": "AttentionCompiled.OfBf16:AttentionCompiled.TilesOfBf16"}}
 if platform.machine() == "x86_64":
     AGAIN["x86-64-v3"] = {"random_model_test": "*/int8*:*/int4*:Small/*"}
 # End-to-end tests that keep one core busy, as the emulator does. The others use every core for moments,
@@ -95,7 +96,7 @@ def run_googletest(program, results, target="cpu"):
     name = program.name if target == "cpu" else f"{program.name} ({target})"
     answer = results / f"{name}.json"
     tests = "*" if target == "cpu" else AGAIN[target][program.name]
-    chosen = {"TFM_TEST_TARGET": target} if target in ("cpu", "cuda") else {"TFM_TEST_CPU": target}
+    chosen = {"TFM_TEST_CPU" if target.startswith("x86") else "TFM_TEST_TARGET": target}
     status, output = run([str(program), f"--gtest_output=json:{answer}", "--gtest_brief=1",
                           f"--gtest_filter={tests}"], dict(os.environ, **chosen))
     outcome = Outcome(name, output=output)

@@ -39,6 +39,16 @@ bool isOnTensorCores(sched::LaunchOp launch);
 void emitTensorAttention(mlir::ModuleOp module, llvm::StringRef name,
                          sched::LaunchOp launch);
 
+/// Whether attention that can be on tensor cores can also be by warpgroups: of
+/// more than one tile of queries, in rows of whole panels, without a cache,
+/// dropout, a mask or biases.
+bool canAttendInWarpgroups(sched::LaunchOp launch);
+
+/// Emits it so, for sm_90a: the hardware brings keys and values, which `wgmma`
+/// multiplies while the weights of others are computed.
+void emitWarpgroupAttention(mlir::ModuleOp module, llvm::StringRef name,
+                            sched::LaunchOp launch);
+
 /// Most queries of a sequence that are few.
 inline constexpr int64_t fewQueries = 8;
 

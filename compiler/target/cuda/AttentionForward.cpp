@@ -211,8 +211,14 @@ void cuda::emitAttentionKernel(ModuleOp module, StringRef name,
                                LaunchOp launch) {
   if (isOfFewQueries(launch))
     return emitFewQueries(module, name, launch);
-  if (isOnTensorCores(launch))
-    return emitTensorAttention(module, name, launch);
+  if (isOnTensorCores(launch)) {
+    emitTensorAttention(module, name, launch);
+    if (canAttendInWarpgroups(launch))
+      addHopperForm(module, name, [&](StringRef form) {
+        emitWarpgroupAttention(module, form, launch);
+      });
+    return;
+  }
   auto op = cast<AttentionOp>(launch.getFirstOp());
   ArrayRef<int64_t> shape = tensorType(op.getQ()).getShape();
   int64_t size = tileSizeOf(launch, widthOf(op));

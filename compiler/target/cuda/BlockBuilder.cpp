@@ -23,8 +23,13 @@ using sched::ViewOp;
 /// Of the address spaces of NVPTX.
 static constexpr unsigned globalSpace = 1, sharedSpace = 3, clusterSpace = 7;
 
-static constexpr llvm::StringLiteral awaitAllProducts =
-    "wgmma.wait_group.sync.aligned 0;";
+void cuda::addHopperForm(ModuleOp module, StringRef name,
+                         llvm::function_ref<void(StringRef)> emit) {
+  std::string form = (name + hopperSuffix).str();
+  emit(form);
+  module.lookupSymbol(form)->setAttr(
+      hopperFormAttribute, StringAttr::get(module.getContext(), name));
+}
 
 SmallVector<Operand> cuda::rowOperands(Operation *step) {
   SmallVector<Operand> found;
@@ -154,6 +159,16 @@ Value BlockBuilder::everyThread() {
 }
 
 void BlockBuilder::barrier() { NVVM::Barrier0Op::create(k.b, k.loc); }
+
+void BlockBuilder::barrier(Value number, int64_t threads) {
+  NVVM::BarrierOp::create(k.b, k.loc, TypeRange(), i32(number),
+                          i32(k.i64(threads)), NVVM::BarrierReductionAttr(),
+                          Value());
+}
+
+void BlockBuilder::arriveAtBarrier(Value number, int64_t threads) {
+  NVVM::BarrierArriveOp::create(k.b, k.loc, i32(number), i32(k.i64(threads)));
+}
 
 void BlockBuilder::gatherLoads() {
   NVVM::MembarOp::create(k.b, k.loc, NVVM::MemScopeKind::CTA);
@@ -298,6 +313,28 @@ void BlockBuilder::await(Value barrier, Value parity) {
                                         i32(k.i64(patience)));
 }
 
+void BlockBuilder::divideWork(const Gpu &gpu,
+                              llvm::function_ref<void()> multiply,
+                              llvm::function_ref<void()> bring) {
+  // Who multiplies has sums in registers, of which the others need few.
+  constexpr int64_t few = 32, most = 240, granule = 8;
+  int64_t multiplying = threads() - warpgroupThreads;
+  int64_t all = std::min(gpu.registers / (resident() * threads()), most) /
+                granule * granule;
+  int64_t rest = threads() * all - warpgroupThreads * few;
+  int64_t many = std::min(rest / multiplying, most) / granule * granule;
+  k.ifThen(
+      k.less(thread(), k.i64(multiplying)),
+      [&] {
+        takeRegisters(many);
+        multiply();
+      },
+      [&] {
+        giveRegisters(few);
+        k.ifThen(k.equal(thread(), k.i64(multiplying)), [&] { bring(); });
+      });
+}
+
 void BlockBuilder::takeRegisters(int64_t count) {
   NVVM::SetMaxRegisterOp::create(k.b, k.loc, static_cast<uint32_t>(count),
                                  NVVM::SetMaxRegisterAction::increase);
@@ -418,16 +455,18 @@ void BlockBuilder::multiplyFragments(ValueRange x, ValueRange y,
 
 void BlockBuilder::multiplyWarpgroup(ArrayRef<WarpgroupStep> steps,
                                      bool aAlongTerms, bool bAlongTerms,
-                                     MutableArrayRef<Value> sums) {
+                                     MutableArrayRef<Value> sums,
+                                     bool fromZero) {
   MLIRContext *context = k.b.getContext();
   constexpr size_t sumsOfColumn = 2; // of 64 by 8 each thread has 4
   const size_t parts = steps.front().b.size(), ofPart = sums.size() / parts;
   auto type = LLVM::LLVMStructType::getLiteral(
       context, SmallVector<Type>(ofPart, k.f32Type));
   SmallVector<Value> all(parts, LLVM::PoisonOp::create(k.b, k.loc, type));
-  for (auto [i, sum] : llvm::enumerate(sums))
-    all[i / ofPart] = LLVM::InsertValueOp::create(
-        k.b, k.loc, all[i / ofPart], sum, static_cast<int64_t>(i % ofPart));
+  if (!fromZero)
+    for (auto [i, sum] : llvm::enumerate(sums))
+      all[i / ofPart] = LLVM::InsertValueOp::create(
+          k.b, k.loc, all[i / ofPart], sum, static_cast<int64_t>(i % ofPart));
   // A lies [M, K] and B [N, K] where terms follow each other.
   auto layout = [](bool isRow) {
     return isRow ? NVVM::MMALayout::row : NVVM::MMALayout::col;
@@ -435,14 +474,20 @@ void BlockBuilder::multiplyWarpgroup(ArrayRef<WarpgroupStep> steps,
   NVVM::WgmmaFenceAlignedOp::create(k.b, k.loc);
   auto shape = NVVM::MMAShapeAttr::get(
       context, 64, static_cast<int>(ofPart * sumsOfColumn), 16);
-  for (const WarpgroupStep &step : steps)
+  for (auto [number, step] : llvm::enumerate(steps)) {
+    auto scale = fromZero && number == 0 ? NVVM::WGMMAScaleOut::zero
+                                         : NVVM::WGMMAScaleOut::one;
     for (auto [part, b] : llvm::zip_equal(all, step.b))
-      part = NVVM::WgmmaMmaAsyncOp::create(
-          k.b, k.loc, type, part, step.a, b, shape, NVVM::WGMMATypes::bf16,
-          NVVM::WGMMATypes::bf16, NVVM::WGMMATypes::f32,
-          NVVM::WGMMAScaleOut::one, NVVM::WGMMAScaleIn::one,
-          NVVM::WGMMAScaleIn::one, layout(aAlongTerms), layout(!bAlongTerms),
-          NVVM::MMAIntOverflowAttr());
+      if (step.a.size() == 1)
+        part = NVVM::WgmmaMmaAsyncOp::create(
+            k.b, k.loc, type, part, step.a.front(), b, shape,
+            NVVM::WGMMATypes::bf16, NVVM::WGMMATypes::bf16,
+            NVVM::WGMMATypes::f32, scale, NVVM::WGMMAScaleIn::one,
+            NVVM::WGMMAScaleIn::one, layout(aAlongTerms), layout(!bAlongTerms),
+            NVVM::MMAIntOverflowAttr());
+      else
+        part = multiplyRegisters(part, step.a, b, bAlongTerms);
+  }
   NVVM::WgmmaGroupSyncAlignedOp::create(k.b, k.loc);
   for (auto [i, sum] : llvm::enumerate(sums))
     sum = LLVM::ExtractValueOp::create(k.b, k.loc, all[i / ofPart],
@@ -453,18 +498,56 @@ void BlockBuilder::awaitProducts(int64_t groups) {
   NVVM::WgmmaWaitGroupSyncOp::create(k.b, k.loc, static_cast<uint64_t>(groups));
 }
 
-void BlockBuilder::awaitProducts(MutableArrayRef<Value> sums) {
-  // The instruction has no operands; in assembly it takes and gives all sums.
+/// What assembly takes and gives in the same registers, of f32.
+static std::pair<std::string, std::string> inPlace(size_t count) {
   std::string results, operands;
-  for (size_t i = 0; i != sums.size(); ++i) {
+  for (size_t i = 0; i != count; ++i) {
     results += "=f,";
     operands += std::to_string(i) + ",";
   }
+  return {results, operands};
+}
+
+/// Of A in registers, which the nvvm dialect has no op for.
+Value BlockBuilder::multiplyRegisters(Value sums, ValueRange a, Value b,
+                                      bool bAlongTerms) {
+  auto type = cast<LLVM::LLVMStructType>(sums.getType());
+  size_t count = type.getBody().size();
+  SmallVector<Value> operands;
+  std::string ofSums, ofA;
+  for (size_t i = 0; i != count; ++i) {
+    operands.push_back(LLVM::ExtractValueOp::create(k.b, k.loc, sums,
+                                                    static_cast<int64_t>(i)));
+    ofSums += (i ? ", $" : "$") + std::to_string(i);
+  }
+  for (size_t i = 0; i != a.size(); ++i)
+    ofA += (i ? ", $" : "$") + std::to_string(2 * count + i);
+  operands.append(a.begin(), a.end());
+  operands.push_back(b);
+  std::string text = "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n" +
+                     std::to_string(count * 2) + "k16.f32.bf16.bf16 {" +
+                     ofSums + "}, {" + ofA + "}, $" +
+                     std::to_string(2 * count + a.size()) + ", p, 1, 1, " +
+                     (bAlongTerms ? "0" : "1") + ";\n}";
+  auto [results, same] = inPlace(count);
+  return LLVM::InlineAsmOp::create(
+             k.b, k.loc, type, operands, text, results + same + "r,r,r,r,l",
+             /*has_side_effects=*/true, /*is_align_stack=*/false,
+             LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr())
+      .getResult(0);
+}
+
+void BlockBuilder::awaitProducts(MutableArrayRef<Value> sums, int64_t groups) {
+  // The instruction has no operands; in assembly it takes and gives all sums.
+  auto [results, operands] = inPlace(sums.size());
+  std::string text =
+      "wgmma.wait_group.sync.aligned " + std::to_string(groups) + ";";
   auto type = LLVM::LLVMStructType::getLiteral(
       k.b.getContext(), SmallVector<Type>(sums.size(), k.f32Type));
   Value waited =
       LLVM::InlineAsmOp::create(
-          k.b, k.loc, type, ValueRange(sums), awaitAllProducts,
+          k.b, k.loc, type, ValueRange(sums), text,
           results + operands + "~{memory}", /*has_side_effects=*/true,
           /*is_align_stack=*/false, LLVM::TailCallKind::None,
           /*asm_dialect=*/LLVM::AsmDialectAttr(), /*operand_attrs=*/ArrayAttr())

@@ -9,6 +9,7 @@
 #define TFM_TARGET_CUDA_BLOCKBUILDER_H
 
 #include "compiler/schedule/SchedDialect.h"
+#include "compiler/target/cuda/Gpu.h"
 #include "compiler/target/emit/KernelBuilder.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -44,6 +45,9 @@ inline constexpr llvm::StringLiteral tensorsAttribute = "tfm.tensors";
 /// runs, has its name with something behind it, and the name as an attribute.
 inline constexpr llvm::StringLiteral hopperSuffix = "_sm_90a",
                                      hopperFormAttribute = "tfm.form_of";
+/// Has `emit` add such a form of the kernel of that name.
+void addHopperForm(mlir::ModuleOp module, llvm::StringRef name,
+                   llvm::function_ref<void(llvm::StringRef form)> emit);
 
 /// For whoever reads the kernels (bench/gpu_kernels.py): what a kernel's step
 /// is; how many floating-point operations and bytes that computes and moves;
@@ -122,6 +126,10 @@ public:
 
   /// Waits for all threads of the block; what they wrote can be read then.
   void barrier();
+  /// The same of so many threads, whole warps, at a barrier of that number,
+  /// from 1 to 15; some of them may arrive and go on.
+  void barrier(mlir::Value number, int64_t threads);
+  void arriveAtBarrier(mlir::Value number, int64_t threads);
   /// Has all loads so far under way before what follows begins: ptxas (CUDA 13)
   /// saves registers by moving each to where it is needed, and a thread then
   /// waits for one after the other.
@@ -171,9 +179,10 @@ public:
   /// Until the phase of that parity, 0 or 1 as i64, is over.
   void await(mlir::Value barrier, mlir::Value parity);
 
-  /// How many registers a thread of this warpgroup has from here on.
-  void takeRegisters(int64_t count);
-  void giveRegisters(int64_t count);
+  /// The block's last warpgroup multiplies nothing: one thread of it does what
+  /// `bring` is. The others `multiply`, with the registers that it gives up.
+  void divideWork(const Gpu &gpu, llvm::function_ref<void()> multiply,
+                  llvm::function_ref<void()> bring);
 
   /// What the lane whose number differs in that bit, a power of two, has.
   mlir::Value fromLane(mlir::Value x, int64_t distance);
@@ -209,18 +218,22 @@ public:
   /// brought by `copyBox`, and awaited. Of the columns several parts of equal
   /// size may be multiplied by an instruction each, with as many of the sums.
   struct WarpgroupStep {
-    mlir::Value a;
+    /// A descriptor, or the four registers of a fragment.
+    llvm::SmallVector<mlir::Value, 4> a;
     llvm::SmallVector<mlir::Value, 2> b;
   };
+  /// `fromZero`: whatever sums there were do not count.
   void multiplyWarpgroup(llvm::ArrayRef<WarpgroupStep> steps, bool aAlongTerms,
                          bool bAlongTerms,
-                         llvm::MutableArrayRef<mlir::Value> sums);
+                         llvm::MutableArrayRef<mlir::Value> sums,
+                         bool fromZero = false);
   /// Waits until no more than so many of the last groups of products are under
   /// way. Only other products may touch sums that are.
   void awaitProducts(int64_t groups);
-  /// Waits for all of them, of which these are the sums: nobody may move what
-  /// reads them before that.
-  void awaitProducts(llvm::MutableArrayRef<mlir::Value> sums);
+  /// The same for what reads these sums, of products that are over then: nobody
+  /// may move it before that.
+  void awaitProducts(llvm::MutableArrayRef<mlir::Value> sums,
+                     int64_t groups = 0);
   /// Two f32, rounded to bf16, in a register.
   mlir::Value packBf16(mlir::Value low, mlir::Value high);
 
@@ -230,6 +243,11 @@ public:
   void storeVector(mlir::ValueRange values, mlir::Value ptr);
 
 private:
+  mlir::Value multiplyRegisters(mlir::Value sums, mlir::ValueRange a,
+                                mlir::Value b, bool bAlongTerms);
+  /// How many registers a thread of this warpgroup has from here on.
+  void takeRegisters(int64_t count);
+  void giveRegisters(int64_t count);
   mlir::Value special(mlir::Value number);
   mlir::Value i32(mlir::Value number);
 

@@ -59,6 +59,10 @@ extern const Gpu a100;
 /// H100 SXM, compute capability 9.0.
 extern const Gpu h100;
 
+/// Threads of a warpgroup. A block of them has one that multiplies for every 64
+/// rows, and one more that has copies made.
+inline constexpr int64_t warpgroupThreads = 128;
+
 /// Registers that a thread can have.
 inline constexpr int64_t maxRegisters = 255;
 /// Bytes of shared memory that a block may ask for on every GPU that runs code

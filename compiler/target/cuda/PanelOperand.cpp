@@ -68,20 +68,57 @@ void PanelOperand::bring(Value stage, Value outer, Value term,
   }
 }
 
-Value PanelOperand::descriptor(Value stage, Value first, int64_t step) {
-  constexpr int64_t rowBytes = elements * 2, swizzledRows = 8, termsOfStep = 16;
-  Value at = isAlongTerms()
-                 ? k.add(k.mul(first, rowBytes), step * termsOfStep * 2)
-                 : k.add(k.mul(k.div(first, elements), panelBytes()),
-                         step * termsOfStep * rowBytes);
-  Value address = LLVM::PtrToIntOp::create(k.b, k.loc, k.b.getI32Type(),
-                                           k.at(stage, at, k.b.getI8Type()));
-  address = arith::ExtUIOp::create(k.b, k.loc, k.i64Type, address);
-  auto encode = [](int64_t bytes) { return bytes >> 4; };
-  constexpr int64_t swizzle128 = 1;
+constexpr int64_t rowBytes = PanelOperand::elements * 2, termsOfStep = 16,
+                  stepsOfStage = PanelOperand::elements / termsOfStep;
+
+/// As descriptors have places and strides.
+static int64_t encode(int64_t bytes) { return bytes >> 4; }
+
+int64_t PanelOperand::stepBytes() const {
+  return termsOfStep * (isAlongTerms() ? 2 : rowBytes);
+}
+
+Value PanelOperand::addressOf(Value pointer) {
+  return LLVM::PtrToIntOp::create(k.b, k.loc, k.b.getI32Type(), pointer);
+}
+
+/// All but the place.
+int64_t PanelOperand::layoutBits() const {
+  constexpr int64_t swizzledRows = 8, swizzle128 = 1;
   int64_t leading = isAlongTerms() ? 1 : encode(panelBytes());
-  int64_t rest =
-      leading << 16 | encode(swizzledRows * rowBytes) << 32 | swizzle128 << 62;
+  return leading << 16 | encode(swizzledRows * rowBytes) << 32 |
+         swizzle128 << 62;
+}
+
+Value PanelOperand::descriptor(Value stage, Value first, int64_t step) {
+  Value at = isAlongTerms() ? k.add(k.mul(first, rowBytes), step * stepBytes())
+                            : k.add(k.mul(k.div(first, elements), panelBytes()),
+                                    step * stepBytes());
+  Value address = addressOf(k.at(stage, at, k.b.getI8Type()));
+  address = arith::ExtUIOp::create(k.b, k.loc, k.i64Type, address);
   Value start = k.div(k.rem(address, k.i64(1 << 18)), 16);
-  return arith::OrIOp::create(k.b, k.loc, start, k.i64(rest));
+  return arith::OrIOp::create(k.b, k.loc, start, k.i64(layoutBits()));
+}
+
+Value PanelOperand::startOf(Value stage) {
+  auto number = [&](int64_t value) {
+    return arith::ConstantIntOp::create(k.b, k.loc, k.b.getI32Type(), value);
+  };
+  Value address =
+      arith::RemUIOp::create(k.b, k.loc, addressOf(stage), number(1 << 18));
+  address = arith::DivUIOp::create(k.b, k.loc, address, number(16));
+  auto low = static_cast<int32_t>(layoutBits());
+  return arith::OrIOp::create(k.b, k.loc, address, number(low));
+}
+
+Value PanelOperand::descriptorFrom(Value start, int64_t step) {
+  int64_t bytes =
+      step / stepsOfStage * stageBytes() + step % stepsOfStage * stepBytes();
+  Value low =
+      arith::AddIOp::create(k.b, k.loc, start,
+                            arith::ConstantIntOp::create(
+                                k.b, k.loc, k.b.getI32Type(), encode(bytes)));
+  low = arith::ExtUIOp::create(k.b, k.loc, k.i64Type, low);
+  return arith::OrIOp::create(k.b, k.loc, low,
+                              k.i64(layoutBits() & ~int64_t{0xffffffff}));
 }

@@ -45,12 +45,20 @@ public:
   /// of 64, and 16 terms are, the `step`th of a stage; i64 (PTX ISA, "Matrix
   /// Descriptor Format").
   mlir::Value descriptor(mlir::Value stage, mlir::Value first, int64_t step);
+  /// The same in less code, of the first elements of the `step`th 16 terms of
+  /// several stages that follow each other, where the first of these, at
+  /// `start` (i32), is not known to the compiler.
+  mlir::Value startOf(mlir::Value stage);
+  mlir::Value descriptorFrom(mlir::Value start, int64_t step);
 
   bool isAlongTerms() const { return from.isAlongTerms(); }
 
 private:
   int64_t panels() const { return isAlongTerms() ? 1 : size / elements; }
   int64_t panelBytes() const { return stageBytes() / panels(); }
+  int64_t stepBytes() const;
+  mlir::Value addressOf(mlir::Value pointer);
+  int64_t layoutBits() const;
 
   BlockBuilder &block;
   KernelBuilder &k;

@@ -510,10 +510,9 @@ static double emitHopperForm(ModuleOp module, StringRef name,
   constexpr double slack = 1.05;
   if (seconds > slack * otherSeconds)
     return otherSeconds;
-  std::string form = (name + hopperSuffix).str();
-  emitWarpgroupProduct(module, form, product, tile, h100);
-  module.lookupSymbol(form)->setAttr(
-      hopperFormAttribute, StringAttr::get(module.getContext(), name));
+  addHopperForm(module, name, [&](StringRef form) {
+    emitWarpgroupProduct(module, form, product, tile, h100);
+  });
   return seconds;
 }
 

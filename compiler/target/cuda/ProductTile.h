@@ -19,9 +19,6 @@ namespace tfm::cuda {
 /// other units, of f32.
 enum class Units { Tensor, Warpgroup, F32 };
 
-/// Threads of a warpgroup. A block of them has one that multiplies for every 64
-/// rows, and one more that has copies made.
-inline constexpr int64_t warpgroupThreads = 128;
 /// Elements of C that a warp of a warpgroup brings out together, in shared
 /// memory: 16 rows of 32 columns. From one row to the next there are 8 more, so
 /// that what lanes store in turn is in different banks.

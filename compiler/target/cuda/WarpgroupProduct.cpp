@@ -133,23 +133,7 @@ void WarpgroupProduct::emit() {
     block.fenceBarriers();
   });
   block.barrier();
-  // Who multiplies has sums in registers, of which the others need few.
-  constexpr int64_t few = 32, most = 240, granule = 8;
-  int64_t all = std::min(gpu.registers / (resident * block.threads()), most) /
-                granule * granule;
-  int64_t rest = block.threads() * all - warpgroupThreads * few;
-  int64_t many = std::min(rest / multiplying(), most) / granule * granule;
-  k.ifThen(
-      k.less(block.thread(), k.i64(multiplying())),
-      [&] {
-        block.takeRegisters(many);
-        multiply();
-      },
-      [&] {
-        block.giveRegisters(few);
-        k.ifThen(k.equal(block.thread(), k.i64(multiplying())),
-                 [&] { bring(); });
-      });
+  block.divideWork(gpu, [&] { multiply(); }, [&] { bring(); });
 }
 
 WarpgroupProduct::Turn WarpgroupProduct::after(const Turn &turn) {
@@ -222,7 +206,7 @@ void WarpgroupProduct::multiply() {
           SmallVector<BlockBuilder::WarpgroupStep> products;
           for (int64_t i = 0; i != tile.depth / termsOfStep; ++i) {
             auto &product = products.emplace_back();
-            product.a = a.descriptor(stage, row, i);
+            product.a = {a.descriptor(stage, row, i)};
             for (int64_t j = 0; j != tile.columns; j += ofInstruction)
               product.b.push_back(b.descriptor(ofB, k.i64(j), i));
           }

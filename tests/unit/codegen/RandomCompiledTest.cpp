@@ -583,6 +583,72 @@ TEST(AttentionCompiled, OfBf16) {
     }
 }
 
+// The same in rows that Hopper's form takes, of more than one of its tiles of
+// 128 queries and 128 keys: a pair of tiles and one alone, the last one full or
+// not, as many queries as keys or not, and queries that see no key.
+TEST(AttentionCompiled, TilesOfBf16) {
+  struct Case {
+    int64_t queries, keys, width, valueWidth, heads;
+    const char *attributes;
+  };
+  const char *causal = "causal, scale = 0.25 : f64";
+  for (const Case &of : {
+           Case{300, 300, 64, 64, 2, causal},
+           {256, 256, 128, 128, 3, causal},
+           {400, 400, 64, 128, 1,
+            "causal, window = 150 : i64, scale = 0.2 : f64"},
+           {300, 300, 128, 64, 1,
+            "causal, window = 40 : i64, softcap = 3.0 : f64, scale = 0.3 : "
+            "f64"},
+           {70, 290, 64, 64, 2, "scale = 0.25 : f64"},
+           {130, 256, 64, 64, 1, "scale = -0.25 : f64"},
+           {300, 100, 64, 64, 1, causal},
+           {400, 100, 64, 64, 1,
+            "causal, window = 40 : i64, scale = 0.25 : f64"},
+           {130, 300, 128, 128, 1, "window = 50 : i64, scale = 0.1 : f64"},
+       }) {
+    auto tensor = [&](int64_t heads, int64_t rows, int64_t width,
+                      const char *element) {
+      return llvm::formatv("tensor<1x{0}x{1}x{2}x{3}>", heads, rows, width,
+                           element)
+          .str();
+    };
+    auto text =
+        llvm::formatv(
+            R"(
+      func.func @f(%q: {0}, %k: {1}, %v: {2}) -> ({3}, {4}) {{
+        %x = tfm.cast %q : {0} to {5}
+        %y = tfm.cast %k : {1} to {6}
+        %z = tfm.cast %v : {2} to {7}
+        %out, %lse = tfm.attention %x, %y, %z {{{8}} : {5}, {6}, {7}
+        %wide = tfm.cast %out : {9} to {3}
+        return %wide, %lse : {3}, {4}
+      })",
+            tensor(of.heads, of.queries, of.width, "f32"),
+            tensor(1, of.keys, of.width, "f32"),
+            tensor(1, of.keys, of.valueWidth, "f32"),
+            tensor(of.heads, of.queries, of.valueWidth, "f32"),
+            llvm::formatv("tensor<1x{0}x{1}xf32>", of.heads, of.queries),
+            tensor(of.heads, of.queries, of.width, "bf16"),
+            tensor(1, of.keys, of.width, "bf16"),
+            tensor(1, of.keys, of.valueWidth, "bf16"), of.attributes,
+            tensor(of.heads, of.queries, of.valueWidth, "bf16"))
+            .str();
+    SCOPED_TRACE(text);
+    TrainingProgram program(text, of.queries);
+    std::vector<Tensor> expected = program.expected(),
+                        results = program.results();
+    EXPECT_LE(oracle::relativeError(results[0], expected[0]), 1.0 / 128);
+    // The logarithm of nothing is itself on both sides.
+    for (auto [x, y] : llvm::zip_equal(results[1].data, expected[1].data))
+      if (std::isinf(y)) {
+        EXPECT_EQ(x, y);
+        x = y = 0.0;
+      }
+    EXPECT_LE(oracle::relativeError(results[1], expected[1]), 1e-5);
+  }
+}
+
 // Queries behind others, of which a cache has keys and values, and behind them
 // whatever there was, NaN too: of each text from another position on.
 TEST(AttentionCompiled, CacheOfBf16) {
