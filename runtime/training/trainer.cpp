@@ -171,9 +171,20 @@ void Trainer::callBoth() {
   profile->run(updateFunction);
 }
 
+void Trainer::goOnWithout(const std::string &failure) {
+  unwritten = failure;
+  progress->clear();
+  say(fmt::format("warning: {}; training goes on\n", printable(failure)));
+}
+
 void Trainer::endProfile() {
-  profile->write();
-  profile.reset();
+  try {
+    profile->write();
+    profile.reset();
+  } catch (const InputError &error) {
+    profile.reset();
+    return goOnWithout(error.what());
+  }
   if (options.quiet)
     return;
   progress->clear();
@@ -522,14 +533,11 @@ bool Trainer::validate(TrainResult &result) {
 }
 
 void Trainer::keepBest(double loss) {
-  // As with the log: that they cannot be written must not cost the training.
   try {
     saveBest(*folder, model, position.step, loss);
     lowestLoss = loss;
   } catch (const InputError &error) {
-    bestFailure = error.what();
-    progress->clear();
-    say(fmt::format("warning: {}; training goes on\n", printable(bestFailure)));
+    goOnWithout(error.what());
   }
 }
 
@@ -877,7 +885,7 @@ void Trainer::trainOn(TrainResult &result) {
             : "interrupted: step " + std::to_string(position.step) +
                   " is saved, continue with --resume " + options.out);
   log.flush();
-  std::string failure = log.problem().empty() ? bestFailure : log.problem();
+  std::string failure = log.problem().empty() ? unwritten : log.problem();
   if (!failure.empty())
     throw InputError(failure + (options.out.empty()
                                     ? ""

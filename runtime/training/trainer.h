@@ -141,6 +141,9 @@ private:
   /// Throws AgreedError where the processes do not begin with the same data,
   /// options and weights.
   void requireSameBeginning();
+  /// As with the log: that something beside checkpoints cannot be written must
+  /// not cost the training. A warning says so now, an error at the end.
+  void goOnWithout(const std::string &failure);
   /// Writes what was recorded, and records no more.
   void endProfile();
   void logStep(double loss, double lr, float gradientNorm);
@@ -195,7 +198,7 @@ private:
   /// The loss of the weights in `best/`.
   std::optional<double> lowestLoss;
   bool lastSaveFailed = false;
-  std::string bestFailure; ///< why `best/` could not be written
+  std::string unwritten; ///< why `best/` or the trace could not be written
   std::optional<DataOrder> order;
   std::optional<Evaluator> evaluator;
   std::optional<Progress> progress;

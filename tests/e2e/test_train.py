@@ -116,6 +116,17 @@ class ProfileOfSteps(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("run/model.safetensors", result.stderr)
 
+    def test_a_full_disk_costs_no_training(self):
+        self.assertEqual(self.train("--steps", "14").returncode, 0)
+        weights = pathlib.Path(self.folder.name, "run", "model.safetensors")
+        plain = weights.read_bytes()
+        result = self.train("--steps", "14", "--profile", "/dev/full")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("warning: cannot write /dev/full: ", result.stderr)
+        self.assertIn("; training goes on\n", result.stderr)
+        self.assertIn("; all else is saved in run", result.stderr)
+        self.assertEqual(weights.read_bytes(), plain)
+
     def test_writes_over_nothing_but_a_trace(self):
         folder = pathlib.Path(self.folder.name)
         (folder / "notes.txt").write_text("mine")
