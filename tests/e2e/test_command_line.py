@@ -708,6 +708,14 @@ class Output(unittest.TestCase):
                 self.assertIn("would overwrite", result.stderr)
             self.assertEqual(log.read_text(), text)
 
+    def test_a_page_is_no_picture(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = tfmc("plot", folder, "-o", "curves.png", cwd=folder)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("curves.png would be a page for a browser and no picture: end its name with .html",
+                          result.stderr)
+            self.assertEqual(os.listdir(folder), [])
+
     def test_a_text_that_a_tokenizer_is_learnt_from_is_not_overwritten(self):
         with tempfile.TemporaryDirectory() as folder:
             text = pathlib.Path(folder) / "merges.txt"

@@ -11,6 +11,8 @@
 #include "compiler/report/TrainingLog.h"
 #include "runtime/commands/usage.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace tfm;
@@ -37,6 +39,15 @@ static int plot(const std::vector<std::string> &paths,
   return writeOutput(output, text) ? 0 : 1;
 }
 
+/// A page under the name of a picture is opened by nothing.
+static std::string noPicture(const std::string &output) {
+  llvm::StringRef ending = llvm::sys::path::extension(output);
+  if (llvm::is_contained({".png", ".svg", ".pdf", ".jpg", ".jpeg"}, ending))
+    return output + " would be a page for a browser and no picture: end its "
+                    "name with .html";
+  return "";
+}
+
 void tfm::addPlotCommand(CLI::App &app, int &status) {
   struct Arguments {
     std::vector<std::string> logs;
@@ -56,7 +67,7 @@ void tfm::addPlotCommand(CLI::App &app, int &status) {
                    "The page to write, such as loss.html; - for standard "
                    "output")
       ->required()
-      ->check(usage::path());
+      ->check(usage::path() & CLI::Validator(noPicture, ""));
   command->callback([arguments, &status] {
     status = plot(arguments->logs, arguments->output);
   });
