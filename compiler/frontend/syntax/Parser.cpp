@@ -188,7 +188,8 @@ bool Parser::skipIndented(const Token &head) {
   auto column = [&](const Token &token) {
     return sources.file(file).column(token.range.begin);
   };
-  while (tok().startsLine && !tok().is("}") && column(tok()) > column(head))
+  while (!atEnd() && tok().startsLine && !tok().is("}") &&
+         column(tok()) > column(head))
     skipToLine();
   return true;
 }
