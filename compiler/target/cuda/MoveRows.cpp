@@ -147,14 +147,12 @@ private:
       storeNumber(entry[i], k.at(list, k.add(begin, rank)));
     };
     // Most warps have none.
-    Value none = arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::eq,
+    Value some = arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::ne,
                                        ofWarp, number(0));
-    k.ifThen(
-        none, [] {},
-        [&] {
-          for (int64_t i = 0; i != each; ++i)
-            k.ifThen(isOwn[i], [&] { append(i); });
-        });
+    k.ifThen(some, [&] {
+      for (int64_t i = 0; i != each; ++i)
+        k.ifThen(isOwn[i], [&] { append(i); });
+    });
     block.barrier();
     return total;
   }

@@ -47,9 +47,12 @@ std::optional<Picked> tfm::pickedBy(Operation *reduction) {
   auto number = compare.getB().getDefiningOp<BroadcastOp>();
   RankedTensorType type = tensorType(chosen.getY());
   if (!columns || !number ||
-      static_cast<int64_t>(columns.getAxis()) != type.getRank() - 1 ||
-      tensorType(number.getX()).getNumElements() * type.getShape().back() !=
-          type.getNumElements())
+      static_cast<int64_t>(columns.getAxis()) != type.getRank() - 1)
+    return std::nullopt;
+  // One for each row.
+  SmallVector<int64_t> ofRows(type.getShape());
+  ofRows.back() = 1;
+  if (tensorType(number.getX()).getShape() != ArrayRef(ofRows))
     return std::nullopt;
   return Picked{chosen.getA(), number.getX()};
 }
