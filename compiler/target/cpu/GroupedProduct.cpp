@@ -27,19 +27,14 @@ std::optional<GroupedPlan> tfm::planGrouped(const MatmulSpec &spec,
   Type a = operands->a.element;
   GroupedPlan plan;
   plan.integers = a.isInteger(8) && target.multipliesIntegers();
-  if (!plan.integers && (!a.isF32() || spec.m > 2 * target.tileRows()))
+  if ((!plan.integers && !a.isF32()) || spec.m > 2 * target.tileRows())
     return std::nullopt;
   // A vector of sums for each of `lanes` columns: a kilobyte with AVX-512.
   constexpr int64_t mostRows = 20;
-  auto inBlocks = [&](int64_t rows, int64_t most) {
-    return static_cast<int64_t>(
-        llvm::divideCeil(rows, llvm::divideCeil(rows, most)));
-  };
-  plan.sumRows = plan.integers ? inBlocks(spec.m, mostRows) : spec.m;
-  int64_t room = target.l2Bytes / 2 / packedBytes(spec.k);
-  plan.packedRows = plan.sumRows *
-                    std::clamp<int64_t>(room / plan.sumRows, 1,
-                                        llvm::divideCeil(spec.m, plan.sumRows));
+  plan.sumRows =
+      plan.integers
+          ? llvm::divideCeil(spec.m, llvm::divideCeil(spec.m, mostRows))
+          : spec.m;
   plan.serial = spec.isTooSmallToShare();
   return plan;
 }
@@ -60,14 +55,21 @@ public:
     int64_t sumBytes =
         plan.sumRows * kb.lanes * kb.lanes * int64_t{sizeof(float)};
     int64_t scratchBytes =
-        sumBytes + (plan.integers ? plan.packedRows * packedBytes(spec.k) : 0);
+        sumBytes + (plan.integers ? spec.m * packedBytes(spec.k) : 0);
     OpBuilder::InsertionGuard guard(kb.b);
     sums = begin(name, scratchBytes);
     Type byte = kb.b.getI8Type();
     packed.packed = kb.at(sums, sumBytes, byte);
-    packed.sums = kb.at(packed.packed, plan.packedRows * rowBytes, byte);
-    shareStrips(plan.serial, strips,
-                [&](Value begin, Value end) { blocks(begin, end); });
+    packed.sums = kb.at(packed.packed, spec.m * rowBytes, byte);
+    shareStrips(plan.serial, strips, [&](Value begin, Value end) {
+      // Without a strip there is nothing to pack rows for.
+      if (plan.integers)
+        kb.ifThen(kb.less(begin, end), [&] { pack(); });
+      kb.loop(begin, end, 1, [&](Value strip) {
+        for (int64_t row = 0; row < spec.m; row += plan.sumRows)
+          multiply(strip, row, std::min(plan.sumRows, spec.m - row));
+      });
+    });
     return {kernel, scratchBytes};
   }
 
@@ -80,55 +82,34 @@ private:
   Value sums;
   GroupedIntegers packed;
 
-  /// Blocks of rows by strips [begin, end).
-  void blocks(Value begin, Value end) {
-    // Without a strip there is nothing to pack rows for.
-    Value rows = kb.select(kb.less(begin, end), kb.i64(spec.m), kb.i64(0));
-    kb.loop(kb.i64(0), rows, plan.packedRows, [&](Value first) {
-      Value count =
-          kb.min(kb.i64(plan.packedRows), kb.sub(kb.i64(spec.m), first));
-      if (plan.integers)
-        pack(first, count);
-      int64_t rest = spec.m % plan.sumRows;
-      Value whole = kb.sub(count, kb.rem(count, kb.i64(plan.sumRows)));
-      kb.loop(begin, end, 1, [&](Value strip) {
-        kb.loop(kb.i64(0), whole, plan.sumRows,
-                [&](Value row) { multiply(strip, first, row, plan.sumRows); });
-        if (rest > 0)
-          kb.ifThen(kb.less(whole, count),
-                    [&] { multiply(strip, first, whole, rest); });
-      });
-    });
-  }
-
   GroupedIntegers packedAt(Value row) {
     return {kb.at(packed.packed, kb.mul(row, rowBytes), kb.b.getI8Type()),
             kb.at(packed.sums, kb.mul(row, rowSums))};
   }
 
-  void pack(Value first, Value count) {
-    kb.loop(kb.i64(0), count, 1, [&](Value row) {
-      packIntegers(kb, target, a.at(kb, aBase, kb.add(first, row), kb.i64(0)),
-                   spec.k, packedAt(row));
+  void pack() {
+    kb.loop(kb.i64(0), kb.i64(spec.m), 1, [&](Value row) {
+      packIntegers(kb, target, a.at(kb, aBase, row, kb.i64(0)), spec.k,
+                   packedAt(row));
     });
   }
 
-  /// `rows` rows from `row` of the block that begins with row `first` on.
-  void multiply(Value strip, Value first, Value row, int64_t rows) {
+  /// `rows` rows of A from `first` on.
+  void multiply(Value strip, int64_t first, int64_t rows) {
     Value column = kb.mul(strip, kb.lanes), count = kb.i64(kb.lanes);
     if (spec.n % kb.lanes != 0)
       count = kb.min(count, kb.sub(kb.i64(spec.n), column));
-    first = kb.add(first, row);
     GroupedRows weights = groupsAt(column, kb.i64(0));
     if (plan.integers)
-      groupedProducts(kb, target, rows, packedAt(row), weights, count, spec.k,
-                      sums);
+      groupedProducts(kb, target, rows, packedAt(kb.i64(first)), weights, count,
+                      spec.k, sums);
     else
-      groupedProducts(kb, target, rows, a.at(kb, aBase, first, kb.i64(0)),
-                      a.row, weights, count, spec.k, sums);
+      groupedProducts(kb, target, rows,
+                      a.at(kb, aBase, kb.i64(first), kb.i64(0)), a.row, weights,
+                      count, spec.k, sums);
     kb.loop(kb.i64(0), kb.i64(rows), 1, [&](Value number) {
       Value lanes = kb.at(sums, kb.mul(number, kb.lanes * kb.lanes));
-      storeVector(kb.add(first, number), column,
+      storeVector(kb.add(number, first), column,
                   addLanes(kb, {kb.f32Type, kb.f32Type}, lanes));
     });
   }

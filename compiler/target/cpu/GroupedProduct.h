@@ -13,23 +13,20 @@
 
 namespace tfm {
 
-/// How a product with weights of 4 bits is computed that reads them where they
-/// lie. Rows of A meet them in blocks.
+/// How a product of few rows with weights of 4 bits is computed, that reads
+/// them where they lie.
 struct GroupedPlan {
   /// A is of i8 (where they are multiplied), and copied in the order in which
-  /// the halves of bytes come: `packedRows` of it at a time, a multiple of
-  /// `sumRows`.
+  /// the halves of bytes come.
   bool integers;
-  int64_t packedRows;
   /// Rows whose sums stay in the first-level cache together.
   int64_t sumRows;
   /// Too small to share: thread 0 does it.
   bool serial;
 };
 
-/// The plan for a product with weights of 4 bits; nothing for others, and where
-/// it is better made in tiles, of panels of floats (`planMatmul`): there are
-/// more rows than two register tiles have, and they are no integers.
+/// The plan for such a product; nothing for others, and where there are more
+/// rows than two register tiles have (`planGroupedPanels`, `planMatmul`).
 std::optional<GroupedPlan> planGrouped(const MatmulSpec &spec,
                                        const CpuMachine &target);
 

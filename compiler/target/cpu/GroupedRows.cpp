@@ -29,10 +29,6 @@ int64_t groupsOfVector(const KernelBuilder &kb) {
   return kb.lanes * 4 / groupBytes;
 }
 
-int64_t groupsOf(int64_t terms) {
-  return static_cast<int64_t>(llvm::divideCeil(terms, groupTerms));
-}
-
 Value constantLike(KernelBuilder &kb, Type type, int64_t value) {
   auto vector = cast<VectorType>(type);
   llvm::APInt element(vector.getElementTypeBitWidth(),
@@ -42,6 +38,10 @@ Value constantLike(KernelBuilder &kb, Type type, int64_t value) {
 }
 
 } // namespace
+
+int64_t tfm::groupsOf(int64_t terms) {
+  return static_cast<int64_t>(llvm::divideCeil(terms, groupTerms));
+}
 
 static Value toF32(KernelBuilder &kb, Value integers) {
   return arith::SIToFPOp::create(kb.b, kb.loc, kb.vecType, integers);
@@ -313,6 +313,61 @@ func::FuncOp tfm::packGroups(KernelBuilder &kb) {
               to = kb.at(to, panelStride);
             }
           });
+        });
+      });
+}
+
+int64_t tfm::packedGroups(int64_t groups, int64_t lanes) {
+  return static_cast<int64_t>(llvm::alignTo(groups, lanes * 4 / groupBytes));
+}
+
+func::FuncOp tfm::packGroupQuads(KernelBuilder &kb) {
+  SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.i64Type,
+                          kb.i64Type, kb.ptrType, kb.i64Type};
+  return kb.sharedFunction(
+      "tfm.pack.groups.quads", types, [&](KernelBuilder &kb, ValueRange args) {
+        Value groups = args[2], last = kb.sub(args[3], kb.i64(1)),
+              panelStride = args[5];
+        Type byte = kb.b.getI8Type();
+        SmallVector<Value> rows;
+        for (int64_t lane = 0; lane < kb.lanes; ++lane)
+          rows.push_back(kb.at(
+              args[0], kb.mul(kb.min(kb.i64(lane), last), args[1]), byte));
+        int64_t vectorBytes = 4 * kb.lanes, vectorGroups = groupsOfVector(kb);
+        int64_t halfOfGroup = groupBytes / 4;
+        auto bytes = VectorType::get({vectorBytes}, byte);
+        auto vector = [&](Value group, Value mask) {
+          SmallVector<Value> columns;
+          for (Value row : rows)
+            columns.push_back(LLVM::BitcastOp::create(
+                kb.b, kb.loc, kb.vecType,
+                kb.loadAs(bytes, kb.at(row, kb.mul(group, groupBytes), byte),
+                          mask)));
+          columns = transpose(kb, columns);
+          Value to = kb.at(args[4],
+                           kb.mul(kb.mul(group, 2 * halfOfGroup), panelStride));
+          auto store = [&](Value half) {
+            kb.store(half, to);
+            to = kb.at(to, panelStride);
+          };
+          for (; !columns.empty();
+               columns.erase(columns.begin(), columns.begin() + halfOfGroup)) {
+            SmallVector<Value> ofGroup;
+            for (Value column : ArrayRef(columns).take_front(halfOfGroup))
+              ofGroup.push_back(
+                  LLVM::BitcastOp::create(kb.b, kb.loc, bytes, column));
+            for (Value column : ofGroup)
+              store(lowHalf(kb, column));
+            for (Value column : ofGroup)
+              store(highHalf(kb, column));
+          }
+        };
+        Value whole = kb.sub(groups, kb.rem(groups, kb.i64(vectorGroups)));
+        kb.loop(kb.i64(0), whole, vectorGroups,
+                [&](Value group) { vector(group, Value()); });
+        kb.loop(whole, groups, vectorGroups, [&](Value group) {
+          vector(group, kb.maskOf(kb.mul(kb.sub(groups, group), groupBytes),
+                                  vectorBytes));
         });
       });
 }

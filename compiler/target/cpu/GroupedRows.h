@@ -19,6 +19,9 @@
 
 namespace tfm {
 
+/// Groups of a row of so many terms.
+int64_t groupsOf(int64_t terms);
+
 /// Rows of B: bytes, and scales and minima, with strides in bytes and in bf16.
 struct GroupedRows {
   mlir::Value bytes, scale, minimum;
@@ -62,6 +65,18 @@ void groupedProducts(KernelBuilder &kb, const CpuMachine &target, int64_t rows,
 ///
 /// It writes as `packTransposed` does.
 mlir::func::FuncOp packGroups(KernelBuilder &kb);
+
+/// The function that packs the transpose of `rows` <= lanes rows of B as quads
+/// of their integers, without scales and minima:
+///
+///   (bytes, byte stride, groups, rows, panel, panel stride)
+///   panel[(8 * group + i) * panel stride + row]
+///       = terms 4 i to 4 i + 3 of the group of the row
+///
+/// Lanes past `rows` repeat the last row. Of groups it writes as many as
+/// `packedGroups` says.
+mlir::func::FuncOp packGroupQuads(KernelBuilder &kb);
+int64_t packedGroups(int64_t groups, int64_t lanes);
 
 } // namespace tfm
 

@@ -8,6 +8,7 @@
 #include "compiler/target/cpu/Matmul.h"
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/FewRows.h"
+#include "compiler/target/cpu/GroupedPanels.h"
 #include "compiler/target/cpu/GroupedProduct.h"
 #include "compiler/target/cpu/IntegerTiles.h"
 #include "compiler/target/cpu/MatmulPlan.h"
@@ -789,6 +790,8 @@ Kernel tfm::emitMatmul(OpBuilder &builder, ModuleOp module, StringRef name,
 
 Kernel tfm::emitMatmul(OpBuilder &builder, ModuleOp module, StringRef name,
                        const MatmulSpec &spec, const CpuMachine &target) {
+  if (std::optional<GroupedPanelsPlan> plan = planGroupedPanels(spec, target))
+    return emitGroupedPanels(builder, module, name, spec, target, *plan);
   if (std::optional<GroupedPlan> plan = planGrouped(spec, target))
     return emitGrouped(builder, module, name, spec, target, *plan);
   if (std::optional<IntegerTilesPlan> plan = planIntegerTiles(spec, target))

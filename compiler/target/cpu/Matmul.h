@@ -109,7 +109,8 @@ MatmulPlan planMatmul(const MatmulSpec &spec, const CpuMachine &target);
 
 /// Emits the kernel `name` into `module`: that of a product of few rows where
 /// it is one (FewRows.h), or of one with weights of 4 bits that reads them
-/// where they lie (GroupedProduct.h), else one in tiles by the plan, with A, B
+/// where they lie (GroupedProduct.h) or multiplies them as integers
+/// (GroupedPanels.h), else one in tiles by the plan, with A, B
 /// (its scales and minima, where it is of 4 bits), what the epilogue reads, C
 /// (where there is one) and what the epilogue writes as its first arguments
 /// (docs/design.md, "Kernels").

@@ -141,22 +141,33 @@ Value tfm::multiplyAdd(KernelBuilder &kb, Terms terms, Value a, Value b,
                        {sum, cast(b), cast(a)});
 }
 
+Value tfm::noFourBitSums(KernelBuilder &kb, Terms terms) {
+  int64_t pairs = terms == Terms::I8Pairs ? 2 : 1;
+  auto type =
+      VectorType::get({pairs * kb.lanes},
+                      kb.b.getIntegerType(static_cast<unsigned>(32 / pairs)));
+  return arith::ConstantOp::create(kb.b, kb.loc, kb.b.getZeroAttr(type));
+}
+
+Value tfm::multiplyAddFourBits(KernelBuilder &kb, Terms terms, Value a, Value b,
+                               Value sum) {
+  // Of two products each 3,840 at most, so that 16 bits hold eight sums.
+  if (terms == Terms::I8Pairs)
+    return kb.add(sum, multiplyPairs(kb, b, a));
+  auto add = terms == Terms::I8Quads ? addQuads : addSignedQuads;
+  return add(kb, b, a, sum);
+}
+
+Value tfm::fourBitSums(KernelBuilder &kb, Terms terms, Value sum) {
+  return terms == Terms::I8Pairs ? addPairs(kb, sum) : sum;
+}
+
 Value tfm::multiplyFourBits(KernelBuilder &kb, Terms terms, ArrayRef<Value> a,
                             ArrayRef<Value> b) {
-  if (terms != Terms::I8Pairs) {
-    auto add = terms == Terms::I8Quads ? addQuads : addSignedQuads;
-    Value sum = kb.splat(0.0);
-    for (auto [x, y] : llvm::zip_equal(a, b))
-      sum = add(kb, y, x, sum);
-    return sum;
-  }
-  // Of two products each 3,840 at most, so that 16 bits hold eight sums.
-  Value sum;
-  for (auto [x, y] : llvm::zip_equal(a, b)) {
-    Value products = multiplyPairs(kb, y, x);
-    sum = sum ? kb.add(sum, products) : products;
-  }
-  return addPairs(kb, sum);
+  Value sum = noFourBitSums(kb, terms);
+  for (auto [x, y] : llvm::zip_equal(a, b))
+    sum = multiplyAddFourBits(kb, terms, x, y, sum);
+  return fourBitSums(kb, terms, sum);
 }
 
 /// Slots of A, of which each lane is to be multiplied by itself, in the types

@@ -63,9 +63,16 @@ Terms integerTerms(const CpuMachine &target);
 /// travel in vectors of f32.
 mlir::Value multiplyAdd(KernelBuilder &kb, Terms terms, mlir::Value a,
                         mlir::Value b, mlir::Value sum);
-/// The sum in each lane of the products of its quads, an i32, over some vectors
-/// of `a` and as many of `b`, whose integers are between 0 and 15: 128 is not
-/// added to these, and nothing has to be taken off.
+/// The same of a B whose integers are between 0 and 15: 128 is not added to
+/// these, and nothing has to be taken off. Sums, which begin as
+/// `noFourBitSums`, are integers of 32 bits, or by pairs (`Terms::I8Pairs`) of
+/// 16, which have room for eight such quads; `fourBitSums` makes those integers
+/// of 32 bits.
+mlir::Value noFourBitSums(KernelBuilder &kb, Terms terms);
+mlir::Value multiplyAddFourBits(KernelBuilder &kb, Terms terms, mlir::Value a,
+                                mlir::Value b, mlir::Value sum);
+mlir::Value fourBitSums(KernelBuilder &kb, Terms terms, mlir::Value sum);
+/// The sums in each lane over some vectors of `a` and as many of `b`.
 mlir::Value multiplyFourBits(KernelBuilder &kb, Terms terms,
                              llvm::ArrayRef<mlir::Value> a,
                              llvm::ArrayRef<mlir::Value> b);

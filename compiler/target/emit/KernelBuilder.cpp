@@ -303,19 +303,23 @@ void KernelBuilder::loop(Value from, Value to, int64_t step,
     return SmallVector<Value>();
   });
 }
-void KernelBuilder::rolledLoop(Value from, Value to, int64_t step,
-                               llvm::function_ref<void(Value)> body) {
-  scf::ForOp loop =
-      makeLoop(*this, from, to, i64(step), {}, [&](Value i, ValueRange) {
-        body(i);
-        return SmallVector<Value>();
-      });
+SmallVector<Value> KernelBuilder::rolledLoop(Value from, Value to, int64_t step,
+                                             ValueRange init, LoopBody body) {
+  scf::ForOp loop = makeLoop(*this, from, to, i64(step), init, body);
   MLIRContext *context = b.getContext();
   auto unroll = LLVM::LoopUnrollAttr::get(context, b.getBoolAttr(true), {}, {},
                                           {}, {}, {}, {});
   auto annotation = LLVM::LoopAnnotationAttr::get(
       context, {}, {}, {}, unroll, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});
   loop->setAttr("llvm.loop_annotation", annotation);
+  return SmallVector<Value>(loop.getResults());
+}
+void KernelBuilder::rolledLoop(Value from, Value to, int64_t step,
+                               llvm::function_ref<void(Value)> body) {
+  rolledLoop(from, to, step, {}, [&](Value i, ValueRange) {
+    body(i);
+    return SmallVector<Value>();
+  });
 }
 void KernelBuilder::ifThen(Value condition, llvm::function_ref<void()> then,
                            llvm::function_ref<void()> otherwise) {

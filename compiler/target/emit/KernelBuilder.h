@@ -149,6 +149,9 @@ public:
   void loop(mlir::Value from, mlir::Value to, int64_t step,
             llvm::function_ref<void(mlir::Value)> body);
   /// A loop that stays one: no later stage unrolls it.
+  llvm::SmallVector<mlir::Value> rolledLoop(mlir::Value from, mlir::Value to,
+                                            int64_t step, mlir::ValueRange init,
+                                            LoopBody body);
   void rolledLoop(mlir::Value from, mlir::Value to, int64_t step,
                   llvm::function_ref<void(mlir::Value)> body);
   void ifThen(mlir::Value condition, llvm::function_ref<void()> then,

@@ -120,10 +120,14 @@ const std::vector<Shape> &shapes() {
   return all;
 }
 
-/// Every element of every shape, with A of type `element` as `T` has it.
+/// Every element of every shape, with A of type `element` as `T` has it; on a
+/// machine with so many bytes of second-level cache, where that is not 0.
 template <typename T>
-void expectExact(StringRef cpu, Type (*element)(OpBuilder &)) {
+void expectExact(StringRef cpu, Type (*element)(OpBuilder &),
+                 int64_t l2Bytes = 0) {
   Kernels kernels(cpu);
+  if (l2Bytes > 0)
+    kernels.target.l2Bytes = l2Bytes;
   std::vector<int64_t> scratch;
   for (const Shape &shape : shapes()) {
     Kernel kernel = emitMatmul(kernels.builder, *kernels.module, shape.name(),
@@ -178,10 +182,17 @@ TEST(Grouped, WeightsBesideIntegersAreExact) {
   }
 }
 
+// Rows and their sums do not fit into a small cache together.
+TEST(Grouped, BlocksOfRowsAreExact) {
+  expectExact<int8_t>(
+      "native", [](OpBuilder &b) -> Type { return b.getI8Type(); }, 32 << 10);
+}
+
 // A token gets the same bits alone and beside others, up to two register
-// tiles, and however rows of B are read.
+// tiles, and again beside any number of more; and however rows of B are read.
 TEST(Grouped, BitsDoNotDependOnTheNumberOfRows) {
-  for (bool integers : {false, true}) {
+  for (auto [integers, many] :
+       {std::pair(false, false), {true, false}, {true, true}}) {
     std::vector<float> first;
     for (bool foresees : {false, true}) {
       Kernels kernels;
@@ -192,8 +203,9 @@ TEST(Grouped, BitsDoNotDependOnTheNumberOfRows) {
                               : Type(kernels.builder.getF32Type());
       constexpr int64_t n = 37, k = 333;
       std::vector<Shape> all;
-      for (int64_t m = 1; m <= 2 * kernels.target.tileRows(); ++m)
-        all.push_back({m, n, k});
+      int64_t few = 2 * kernels.target.tileRows();
+      for (int64_t m = 1; m <= few; ++m)
+        all.push_back({many ? few + m : m, n, k});
       std::vector<int64_t> scratch;
       for (const Shape &shape : all) {
         Kernel kernel =
@@ -249,9 +261,30 @@ std::string assemblyOf(const Shape &shape, StringRef cpu) {
   return text.str().str();
 }
 
-// Two instructions for every vector of each row of B and row of A, and nothing
-// spilled between the first and the last of a function, of any tile.
-TEST(Grouped, InnerLoopsOfIntegersStayInRegisters) {
+// Nothing is spilled in a function that multiplies, of any tile: of few rows
+// two instructions for every vector of each row of B and row of A, of many
+// eight for each row of A and vector of columns.
+void expectSumsInRegisters(StringRef cpu, StringRef instruction, int64_t rows) {
+  SCOPED_TRACE(cpu.str() + ", rows: " + std::to_string(rows));
+  std::string assembly = assemblyOf({rows, 250, 768}, cpu);
+  bool isInPanels = rows == 256;
+  SmallVector<StringRef> functions;
+  StringRef(assembly).split(functions,
+                            isInPanels ? "\ntfm.micro." : "\ntfm.dot.");
+  EXPECT_GE(functions.size(), 2u);
+  for (StringRef function : llvm::drop_begin(functions)) {
+    function = function.slice(0, function.find(".size"));
+    EXPECT_GE(function.count(instruction), isInPanels ? 6u : 4u);
+    SmallVector<StringRef> lines;
+    function.split(lines, '\n');
+    for (StringRef line : lines)
+      EXPECT_FALSE((line.contains("(%rsp") && line.contains("mm")) ||
+                   (line.contains("[sp") && line.contains("\tq")))
+          << lines.front().str() << line.str();
+  }
+}
+
+TEST(Grouped, SumsOfIntegersStayInRegisters) {
   for (auto [cpu, instruction] :
        {std::pair<StringRef, StringRef>("znver4", "vpdpbusd"),
         {"znver5", "vpdpbusd"},
@@ -259,26 +292,9 @@ TEST(Grouped, InnerLoopsOfIntegersStayInRegisters) {
         {"alderlake", "vpdpbusd"},
         {"znver3", "vpmaddubsw"},
         {"x86-64-v3", "vpmaddubsw"}})
-    for (int64_t rows : {1, 2, 3, 8, 256}) {
-      SCOPED_TRACE(cpu.str() + ", rows: " + std::to_string(rows));
-      std::string assembly = assemblyOf({rows, 250, 768}, cpu);
-      SmallVector<StringRef> functions;
-      StringRef(assembly).split(functions, "\ntfm.dot.");
-      EXPECT_GE(functions.size(), 2u);
-      for (StringRef function : llvm::drop_begin(functions)) {
-        SmallVector<StringRef> lines;
-        function.slice(0, function.find(".size")).split(lines, '\n');
-        auto isStep = [&](StringRef line) {
-          return line.contains(instruction);
-        };
-        EXPECT_GE(llvm::count_if(lines, isStep), 4);
-        auto first = llvm::find_if(lines, isStep);
-        auto last = std::find_if(lines.rbegin(), lines.rend(), isStep).base();
-        for (StringRef line : llvm::make_range(first, last))
-          EXPECT_FALSE(line.contains("(%rsp") && line.contains("mm"))
-              << lines.front().str() << line.str();
-      }
-    }
+    for (int64_t rows : {1, 2, 3, 8, 256})
+      expectSumsInRegisters(cpu, instruction, rows);
+  expectSumsInRegisters("neoverse-n1", "sdot", 256);
 }
 
 } // namespace
