@@ -29,6 +29,8 @@ BUILDS = (
     ("models/llama.tfm", []),
     ("models/llama.tfm", ["generate.weights=int8", "generate.cache=int8"]),
     ("models/gpt2.tfm", []),
+    ("models/gpt2.tfm", ["generate.weights=int4"]),
+    ("models/gpt2.tfm", ["width=1600", "heads=25", "generate.weights=bf16"]),
     ("models/lab_train.tfm", ["train.precision=bf16"]),
     ("bench/gpt2_train.tfm", ["train.precision=bf16", "train.batch=8", "train.sequence=1024"]),
     ("tests/e2e/models/long_epilogues.tfm", []),

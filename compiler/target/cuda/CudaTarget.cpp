@@ -73,6 +73,10 @@ public:
     return {.trained = rows, .evaluated = rows};
   }
 
+  /// A warp reads 512 bytes of an output's terms at once; of rows of all
+  /// outputs a block reads 32 bytes here and there.
+  bool readsWeightsByOutputs() const override { return true; }
+
   bool exchangesOnDevices() const override { return true; }
 
   /// Of bf16 only what begins at a multiple of 16 bytes can be copied to shared

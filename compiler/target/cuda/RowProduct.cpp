@@ -23,6 +23,10 @@ namespace {
 constexpr int64_t threads = 256, warps = threads / warpSize;
 /// Columns along whose terms a warp goes at once, at most.
 constexpr int64_t mostColumns = 4;
+/// Blocks with which a multiprocessor has loads under way all the time, and
+/// those of all of them.
+constexpr int64_t atOnce = 2;
+int64_t enoughBlocks() { return atOnce * a100.multiprocessors; }
 
 /// Elements of B in a piece.
 int64_t pieceOf(const ProductOperand &b, bool grouped) {
@@ -48,7 +52,7 @@ public:
         block(module, name, product.launch,
               product.launch.getReads().size() +
                   product.launch.getWrites().size(),
-              {{blocksAcross() * product.shape().batches, 1, 1}, threads}),
+              {{blocks(columns), 1, 1}, threads, resident()}),
         k(block.k),
         elements(k, product.launch, block.pointers, block.arguments) {}
 
@@ -74,6 +78,20 @@ private:
   int64_t blocksAcross() const {
     return static_cast<int64_t>(llvm::divideCeil(product.n, columns));
   }
+  /// Of so many columns each.
+  int64_t blocks(int64_t ofColumns) {
+    return static_cast<int64_t>(llvm::divideCeil(product.n, ofColumns)) *
+           product.shape().batches;
+  }
+
+  /// Blocks that a multiprocessor has at once, where it has no more: else ptxas
+  /// saves registers for others, and spills. Along columns, or where a piece is
+  /// more numbers, it would instead load all of A before it multiplies, and
+  /// spill for that (CUDA 13).
+  int64_t resident() {
+    bool saves = b.isAlongTerms() && piece <= pieceBytes / 2;
+    return saves && blocks(columns) <= enoughBlocks() ? atOnce : 0;
+  }
 
   /// Columns of C that a block has: as many as there are blocks enough with.
   int64_t columnsOfBlock() {
@@ -81,10 +99,7 @@ private:
     int64_t least = alongTerms ? warps : 2 * piece;
     int64_t most = alongTerms ? warps * mostColumns : 8 * piece;
     int64_t chosen = most;
-    while (chosen > least &&
-           static_cast<int64_t>(llvm::divideCeil(product.n, chosen)) *
-                   product.shape().batches <
-               a100.multiprocessors)
+    while (chosen > least && blocks(chosen) < enoughBlocks())
       chosen /= 2;
     return chosen;
   }

@@ -29,12 +29,12 @@ struct ProductOperand {
   /// The first element lies at a multiple of so many bytes.
   int64_t alignment = 1;
   /// Of weights of 4 bits: pointers to scales and minima, and the strides of
-  /// these along the batch and along N.
+  /// these along the batch and along N; of others 0.
   mlir::Value scale, minimum;
   llvm::SmallVector<int64_t> tableBatchStrides;
   int64_t tableStride = 0;
 
-  bool isGrouped() const { return static_cast<bool>(scale); }
+  bool isGrouped() const { return tableStride > 0; }
   bool isAlongTerms() const { return termStride == 1; }
   /// Bytes to the next element in memory.
   mlir::Type memory(KernelBuilder &k) const;
