@@ -12,6 +12,7 @@
 #include "compiler/target/cpu/Attention.h"
 #include "compiler/target/cpu/CacheUpdate.h"
 #include "compiler/target/cpu/FewRows.h"
+#include "compiler/target/cpu/GroupedPanels.h"
 #include "compiler/target/cpu/GroupedProduct.h"
 #include "compiler/target/cpu/IntegerTiles.h"
 #include "compiler/target/cpu/Matmul.h"
@@ -225,6 +226,8 @@ StringRef tfm::productsOf(Operation *step, const CpuMachine &machine) {
     return nameOf(plan->termsOfA.isInteger(8) ? integerTerms(machine)
                   : plan->termsOfA.isBF16()   ? Terms::Bf16Pairs
                                               : Terms::F32);
+  if (planGroupedPanels(spec, machine))
+    return nameOf(integerTerms(machine));
   if (std::optional<GroupedPlan> plan = planGrouped(spec, machine))
     return nameOf(plan->integers ? integerTerms(machine) : Terms::F32);
   if (planIntegerTiles(spec, machine))

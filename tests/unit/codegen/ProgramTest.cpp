@@ -264,14 +264,17 @@ TEST(Program, LaunchesSayWhatMultipliesIntegers) {
   if (testsGpu())
     GTEST_SKIP() << "of CPUs";
   oracle::TestModule module(R"(
-    func.func @f(%a: tensor<64x64xi8>, %b: tensor<1x8192xi8>, %c: tensor<64x68xi8>, %p: tensor<2x16x32x4xi8>, %r: tensor<2x2048x32x4xi8>, %q: tensor<2x17x32x4xi8>) -> (tensor<64x48xi32>, tensor<1x48xi32>, tensor<64x48xi32>) {
+    func.func @f(%a: tensor<64x64xi8>, %b: tensor<1x8192xi8>, %c: tensor<64x68xi8>, %p: tensor<2x16x32x4xi8>, %r: tensor<2x2048x32x4xi8>, %q: tensor<2x17x32x4xi8>,
+                 %g: tensor<48x32xi8>, %s: tensor<48x2xbf16>) -> (tensor<64x48xi32>, tensor<1x48xi32>, tensor<64x48xi32>, tensor<64x48xf32>) {
       %u = tfm.unpack %p : tensor<2x16x32x4xi8> to tensor<48x64xi8>
       %v = tfm.unpack %r : tensor<2x2048x32x4xi8> to tensor<48x8192xi8>
       %w = tfm.unpack %q : tensor<2x17x32x4xi8> to tensor<48x68xi8>
       %0 = tfm.matmul %a, %u transpose_b : tensor<64x64xi8>, tensor<48x64xi8> accumulate i32
       %1 = tfm.matmul %b, %v transpose_b : tensor<1x8192xi8>, tensor<48x8192xi8> accumulate i32
+      %d = tfm.dequantise %g, %s, %s : tensor<48x32xi8>, tensor<48x2xbf16> to tensor<48x64xf32>
       %2 = tfm.matmul %c, %w transpose_b : tensor<64x68xi8>, tensor<48x68xi8> accumulate i32
-      return %0, %1, %2 : tensor<64x48xi32>, tensor<1x48xi32>, tensor<64x48xi32>
+      %3 = tfm.matmul %a, %d transpose_b : tensor<64x64xi8>, tensor<48x64xf32> accumulate f32
+      return %0, %1, %2, %3 : tensor<64x48xi32>, tensor<1x48xi32>, tensor<64x48xi32>, tensor<64x48xf32>
     })");
   ASSERT_TRUE(mlir::succeeded(prepare(*module.module, testedTarget())));
   for (bool tiles : {false, true}) {
@@ -284,7 +287,8 @@ TEST(Program, LaunchesSayWhatMultipliesIntegers) {
     EXPECT_EQ(found,
               (std::vector<std::string>{
                   tiles ? TFM_PRODUCTS_INT8_TILES : TFM_PRODUCTS_INT8_QUADS,
-                  TFM_PRODUCTS_INT8_QUADS, TFM_PRODUCTS_INT8_QUADS}));
+                  TFM_PRODUCTS_INT8_QUADS, TFM_PRODUCTS_INT8_QUADS,
+                  TFM_PRODUCTS_INT8_QUADS}));
   }
 }
 
