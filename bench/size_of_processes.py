@@ -32,7 +32,7 @@ EDITS = {
         (r"endWithError\(Processes \*processes,(.*?) {\n",
          r"endWithError(Processes *,\1 {\n  constexpr Processes *processes = nullptr;\n"),
         (r"processes\.get\(\)", "nullptr"), (r"  \} catch \(const NotJoined.*?(?=  \} catch)", ""),
-        (r"endBySignal\(signal\)", "std::raise(SIGKILL)")],
+        (r"    if \(findLaunch\(.*?;\n", ""), (r"endBySignal\(signal\)", "std::raise(SIGKILL)")],
     "commands/generate.cpp": [(r"endBySignal\(signal\)", "std::raise(SIGKILL)")],
     "commands/crash.cpp": [(r" *dismissWitness\(.*?\);\n", "")],
     "training/trainer.h": [
