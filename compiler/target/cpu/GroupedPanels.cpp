@@ -64,8 +64,9 @@ tfm::planGroupedPanels(const MatmulSpec &spec, const CpuMachine &target) {
 /// where rows of `a` and of its sums, and `rows` of `c`, lie behind each other.
 /// With each group it prefetches `linesAhead` lines, which next time are those
 /// so many bytes ahead.
-static func::FuncOp groupedTile(KernelBuilder &kb, Terms terms, int64_t rows,
-                                int64_t vectors, int64_t linesAhead) {
+static func::FuncOp groupedMicroKernel(KernelBuilder &kb, Terms terms,
+                                       int64_t rows, int64_t vectors,
+                                       int64_t linesAhead) {
   SmallVector<Type> types{kb.ptrType, kb.ptrType, kb.ptrType,
                           kb.ptrType, kb.ptrType, kb.i64Type,
                           kb.ptrType, kb.ptrType, kb.i64Type};
@@ -233,8 +234,8 @@ private:
         packB(column);
         forEachTile(count, [&](Value tile, Value row) {
           auto [ahead, bytesAhead] = nextOfB(column, tile);
-          kb.call(groupedTile(kb, integerTerms(target), plan.tileRows, vectors,
-                              linesAhead),
+          kb.call(groupedMicroKernel(kb, integerTerms(target), plan.tileRows,
+                                     vectors, linesAhead),
                   {panelOfA(tile), sumsOf(tile), packedB, scales, minima,
                    kb.i64(groups), sums, ahead, bytesAhead});
           store(kb.add(first, row), kb.sub(count, row), column);
