@@ -92,7 +92,7 @@ class Encoders(InFolder):
     """Models that look ahead, or have an encoder beside the decoder: a program in C runs them."""
     off = {}
     # Texts in `forward`: the tables' length, or where there is none one of our own.
-    CONTEXT = {"bert": 48, "roberta": 46, "t5": 12}
+    CONTEXT = {"bert": 48, "roberta": 46, "t5": 12, "mt5": 12}
 
     @classmethod
     def setUpClass(cls):
@@ -244,7 +244,7 @@ class Encoders(InFolder):
                       "`tokens`, int[B, T]. Run the model from a program of your own", result.stderr)
 
     def test_greedy_answers_through_the_cache(self):
-        for case in ("t5", "t5_gated"):
+        for case in ("t5", "t5_gated", "mt5"):
             with self.subTest(case):
                 expected = EXPECTED[case]
                 binary, _ = self.weights(case)
@@ -485,6 +485,13 @@ class Families(InFolder):
         self.assertFalse(problems, "\n" + "\n".join(problems))
 
 
+    def model_of(self, table):
+        """Of a table that names none the one of what it includes."""
+        named = json.loads(table.read_text())
+        if "model" in named:
+            return TABLES / named["model"]
+        return self.model_of(TABLES / (named["include"][-1] + ".json"))
+
     def test_the_page(self):
         """docs/families.md has a line for each family; TFM_WRITE_FAMILIES=1 writes them."""
         sizes = json.loads((FAMILIES / "sizes.json").read_text())
@@ -497,7 +504,7 @@ class Families(InFolder):
                 continue
             cases = [case for case in EXPECTED if EXPECTED[case]["case"]["model_type"] == kind]
             self.assertTrue(cases, f"{kind} has no checkpoint")
-            words = re.match(r"(?:/// .*\n)+", (TABLES / (kind + ".tfm")).read_text())[0].replace("\n///", "")
+            words = re.match(r"(?:/// .*\n)+", self.model_of(table).read_text())[0].replace("\n///", "")
             paper = re.match(r'/// (.*?)(?:, under the|, its text model)', words)[1]
             keys = sum(len(EXPECTED[case]["keys"]) for case in cases)
             worst = [max((off.get(case, {}).get(what, 0) for case in cases), default=0) for what in ("logits", "loss")]

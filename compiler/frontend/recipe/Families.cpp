@@ -32,9 +32,10 @@ using llvm::Twine;
 
 std::vector<std::string> tfm::embeddedFamilies() {
   std::vector<std::string> names;
-  // What only others include has no model.
+  // What only others include is no type of models, and some share one.
   for (StringRef file : familyFileNames())
-    if (file.consume_back(".tfm"))
+    if (familyFile(file).contains("\n  \"model_type\": ") &&
+        file.consume_back(".json"))
       names.push_back(file.str());
   return names;
 }
