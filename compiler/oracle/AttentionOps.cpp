@@ -137,15 +137,12 @@ void attention(Frame &frame, AttentionOp op) {
     row.reserve(scores.keys);
     for (int64_t s = 0; s < scores.keys; ++s)
       row.push_back(scores.score(b, h, t, s));
-    double largest = *llvm::max_element(row), total = 0.0;
-    lse.at(query) = -infinity;
-    if (largest == -infinity)
+    LogSum sum(row);
+    lse.at(query) = sum.whole();
+    if (sum.ofNothing())
       return;
-    for (double value : row)
-      total += std::exp(value - largest);
-    lse.at(query) = largest + std::log(total);
     for (int64_t s = 0; s < scores.keys; ++s) {
-      double weight = std::exp(row[s] - lse.at(query));
+      double weight = std::exp(sum.below(row[s]));
       weight *= scores.kept(b, h, t, s);
       weight *= scores.scaleOf(op.getValueScale(), b, h, s);
       for (int64_t i = 0; i < v.shape[3]; ++i)

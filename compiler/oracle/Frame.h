@@ -13,7 +13,40 @@
 
 #include "llvm/ADT/DenseMap.h"
 
+#include <cmath>
+#include <limits>
+
 namespace tfm::oracle {
+
+/// The larger number, or the smaller; NaN if one of them is.
+inline double maximum(double a, double b) {
+  return std::isnan(a) || a >= b ? a : b;
+}
+inline double minimum(double a, double b) {
+  return std::isnan(a) || a <= b ? a : b;
+}
+
+/// The logarithm of the sum of e to some numbers, in two parts, whose sum has
+/// none of the digits of the second where the first is large.
+struct LogSum {
+  explicit LogSum(llvm::ArrayRef<double> numbers) {
+    for (double x : numbers)
+      largest = maximum(largest, x);
+    for (double x : numbers)
+      rest += std::exp(x - largest);
+    rest = std::log(rest);
+  }
+  /// Whether e to each number is 0.
+  bool ofNothing() const {
+    return largest == -std::numeric_limits<double>::infinity();
+  }
+  double whole() const { return ofNothing() ? largest : largest + rest; }
+  /// x minus the logarithm; NaN where that is one of nothing.
+  double below(double x) const { return x - largest - rest; }
+
+private:
+  double largest = -std::numeric_limits<double>::infinity(), rest = 0.0;
+};
 
 /// The values of one running block.
 struct Frame {

@@ -31,8 +31,6 @@ double add(double a, double b) { return a + b; }
 double sub(double a, double b) { return a - b; }
 double mul(double a, double b) { return a * b; }
 double power(double a, double b) { return std::pow(a, b); }
-double minimum(double a, double b) { return std::min(a, b); }
-double maximum(double a, double b) { return std::max(a, b); }
 double logicalAnd(double a, double b) { return a != 0.0 && b != 0.0; }
 double logicalOr(double a, double b) { return a != 0.0 || b != 0.0; }
 

@@ -25,17 +25,6 @@ double sum(ArrayRef<double> row) {
 
 double mean(ArrayRef<double> row) { return sum(row) / row.size(); }
 
-/// log(sum(e ** x)), minus infinity for a row that is so throughout.
-double logSumExp(ArrayRef<double> row) {
-  double largest = *llvm::max_element(row);
-  if (largest == -infinity)
-    return -infinity;
-  double total = 0.0;
-  for (double x : row)
-    total += std::exp(x - largest);
-  return largest + std::log(total);
-}
-
 template <typename Op>
 void reduce(Frame &frame, Op op, double start,
             llvm::function_ref<double(double, double)> combine) {
@@ -55,7 +44,7 @@ void reduceSum(Frame &frame, ReduceSumOp op) {
 
 void reduceMax(Frame &frame, ReduceMaxOp op) {
   reduce(frame, op, -infinity, [&](double a, double b) {
-    return op.getKeepsNan() && std::isnan(b) ? b : std::max(a, b);
+    return op.getKeepsNan() ? maximum(a, b) : std::max(a, b);
   });
 }
 
@@ -96,9 +85,9 @@ void topK(Frame &frame, TopKOp op) {
 void softmax(Frame &frame, SoftmaxOp op) {
   Tensor y = frame.get(op.getX());
   for (int64_t i = 0; i < y.rows(); ++i) {
-    double lse = logSumExp(y.row(i));
+    LogSum sum(y.row(i));
     for (double &value : y.row(i))
-      value = lse == -infinity ? 0.0 : std::exp(value - lse);
+      value = sum.ofNothing() ? 0.0 : std::exp(sum.below(value));
   }
   frame.set(op.getY(), std::move(y));
 }
@@ -106,9 +95,9 @@ void softmax(Frame &frame, SoftmaxOp op) {
 void logSoftmax(Frame &frame, LogSoftmaxOp op) {
   Tensor y = frame.get(op.getX());
   for (int64_t i = 0; i < y.rows(); ++i) {
-    double lse = logSumExp(y.row(i));
+    LogSum sum(y.row(i));
     for (double &value : y.row(i))
-      value -= lse;
+      value = sum.below(value);
   }
   frame.set(op.getY(), std::move(y));
 }
@@ -148,10 +137,13 @@ void crossEntropy(Frame &frame, CrossEntropyOp op) {
   for (int64_t i = 0; i < logits.rows(); ++i) {
     ArrayRef<double> row = logits.row(i);
     auto target = static_cast<int64_t>(targets.data[i]);
-    lse.data[i] = logSumExp(row);
-    if (target != op.getIgnore())
-      losses.data[i] =
-          lse.data[i] - (1.0 - smoothing) * row[target] - smoothing * mean(row);
+    lse.data[i] = LogSum(row).whole();
+    if (target == op.getIgnore())
+      continue;
+    losses.data[i] = lse.data[i] - (1.0 - smoothing) * row[target];
+    // Without a share of the others one of minus infinity is not NaN.
+    if (smoothing != 0.0)
+      losses.data[i] -= smoothing * mean(row);
   }
   frame.set(op.getLosses(), std::move(losses));
   frame.set(op.getLse(), std::move(lse));

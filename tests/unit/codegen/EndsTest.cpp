@@ -1,0 +1,160 @@
+//===- EndsTest.cpp - where numbers of f32 end ----------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Zeros, infinities, NaN, the largest and the smallest numbers, in vectors and
+// what is left over of them: machine code gives what the oracle does.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/driver/Compile.h"
+#include "tests/unit/codegen/CompiledModel.h"
+#include "tests/unit/codegen/ExpectCompiled.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace tfm;
+using oracle::Tensor;
+using oracle::TestModule;
+
+namespace {
+
+using Limits = std::numeric_limits<float>;
+constexpr double inf = Limits::infinity(), nan = Limits::quiet_NaN(),
+                 most = Limits::max(), least = Limits::min();
+
+/// Whether a result is the oracle's but for rounding.
+bool isNear(double wanted, double got, double relative) {
+  auto rounded = static_cast<float>(wanted);
+  if (std::isnan(rounded) || std::isinf(rounded))
+    return std::isnan(rounded) ? std::isnan(got) : got == rounded;
+  return std::abs(got - rounded) <= relative * std::abs(rounded) + 1e-6;
+}
+
+/// Expects of compiled `@f` in `text` what the oracle says.
+void expectEnds(const std::string &text, const std::vector<Tensor> &inputs,
+                double relative = 1e-5) {
+  SCOPED_TRACE(text);
+  TestModule module(text);
+  mlir::func::FuncOp function = module.function("f");
+  ASSERT_TRUE(function) << "the test's text does not parse";
+  std::vector<Tensor> wanted =
+      oracle::evaluateOrFail(function, inputs, dropoutEnvironment);
+  ASSERT_TRUE(mlir::succeeded(prepare(*module.module, testedTarget())));
+  std::vector<Tensor> got = CompiledModel(*module.module).run("f", inputs);
+  ASSERT_EQ(wanted.size(), got.size());
+  for (size_t result = 0; result < wanted.size(); ++result)
+    for (size_t i = 0; i < wanted[result].data.size(); ++i)
+      EXPECT_TRUE(isNear(wanted[result].data[i], got[result].data[i], relative))
+          << "element " << i << " of result " << result << " is "
+          << got[result].data[i] << ", and not " << wanted[result].data[i];
+}
+
+TEST(Ends, OfFunctions) {
+  const std::vector<double> numbers{
+      0.0,   -0.0,  inf,   -inf, nan,  most, -most, least, -least, 1e-20,
+      1.0,   -1.0,  0.5,   3.0,  -3.0, 10.0, -10.0, 88.0,  -88.0,  89.0,
+      -89.0, 104.0, -104., 1e5,  -1e5, 1e20, -1e20, 1e38,  -1e38};
+  for (const char *function :
+       {"neg", "abs", "exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf",
+        "relu", "gelu", "gelu_tanh", "silu", "softplus"})
+    for (size_t count :
+         {size_t{1}, size_t{7}, size_t{16}, size_t{17}, numbers.size()}) {
+      Tensor x({static_cast<int64_t>(count)});
+      for (size_t i = 0; i < count; ++i)
+        x.data[i] = numbers[(i + count % 5) % numbers.size()];
+      expectEnds(llvm::formatv(R"(
+        func.func @f(%x: tensor<{0}xf32> {{tfm.name = "x"}) -> tensor<{0}xf32> {{
+          %y = tfm.{1} %x : tensor<{0}xf32>
+          return %y : tensor<{0}xf32>
+        })",
+                               count, function)
+                     .str(),
+                 {x});
+    }
+}
+
+TEST(Ends, OfPairs) {
+  const std::vector<double> numbers{0.0,  inf, -inf, nan,  most, -most, 1.0,
+                                    -1.0, 0.5, 2.0,  -3.0, 1e20, 1e-20};
+  auto side = static_cast<int64_t>(numbers.size());
+  Tensor a({side, side}), b({side, side});
+  for (int64_t i = 0; i < side * side; ++i) {
+    a.data[i] = numbers[i / side];
+    b.data[i] = numbers[i % side];
+  }
+  for (const char *function : {"add", "sub", "mul", "div", "min", "max"})
+    expectEnds(llvm::formatv(R"(
+      func.func @f(%a: tensor<{0}x{0}xf32> {{tfm.name = "a"}, %b: tensor<{0}x{0}xf32> {{tfm.name = "b"}) -> tensor<{0}x{0}xf32> {{
+        %y = tfm.{1} %a, %b : tensor<{0}x{0}xf32>
+        return %y : tensor<{0}x{0}xf32>
+      })",
+                             side, function)
+                   .str(),
+               {a, b});
+}
+
+/// A row for every way in which one ends.
+Tensor endingRows(int64_t columns) {
+  std::vector<std::vector<double>> rows;
+  auto row = [&](double all, std::vector<double> first = {}) {
+    std::vector<double> row(columns, all);
+    llvm::copy(first, row.begin());
+    rows.push_back(std::move(row));
+  };
+  for (double all : {0.0, 7.0, inf, -inf, nan, 1e20, 1e38, -1e38, most, -most})
+    row(all);
+  for (double first : {inf, -inf, nan, 1e20, 1e38, -1e38})
+    row(0.5, {first});
+  row(-inf, {0.0, 1.0});
+  row(-inf, {-1e38});
+  row(1e38, {-1e38});
+  row(1e9, {1e9 + 64});
+  Tensor x({static_cast<int64_t>(rows.size()), columns});
+  for (auto [i, values] : llvm::enumerate(rows))
+    llvm::copy(values, x.row(i).begin());
+  return x;
+}
+
+TEST(Ends, OfRows) {
+  for (int64_t columns : {5, 16, 17, 130}) {
+    Tensor x = endingRows(columns);
+    std::string of = llvm::formatv("tensor<{0}x{1}xf32>", x.rows(), columns),
+                ofRow = llvm::formatv("tensor<{0}x1xf32>", x.rows());
+    auto expect = [&](const std::string &op, const std::string &result) {
+      expectEnds("func.func @f(%x: " + of + " {tfm.name = \"x\"}) -> " +
+                     result + " {\n  %y = tfm." + op + " : " + of +
+                     "\n  return %y : " + result + "\n}",
+                 {x});
+    };
+    expect("softmax %x", of);
+    expect("log_softmax %x", of);
+    expect("reduce_sum %x axis 1", ofRow);
+    expect("reduce_max %x axis 1 {keeps_nan}", ofRow);
+  }
+}
+
+TEST(Ends, OfLosses) {
+  for (int64_t columns : {5, 17}) {
+    Tensor x = endingRows(columns), targets({x.rows()});
+    llvm::fill(targets.data, 2.0);
+    expectEnds(llvm::formatv(R"(
+      func.func @f(%x: tensor<{0}x{1}xf32> {{tfm.name = "x"}, %t: tensor<{0}xi32> {{tfm.name = "t"}) -> tensor<{0}xf32> {{
+        %losses, %lse = tfm.cross_entropy %x, %t {{ignore = -100 : i64} : tensor<{0}x{1}xf32>, tensor<{0}xi32>
+        return %losses : tensor<{0}xf32>
+      })",
+                             x.rows(), columns)
+                   .str(),
+               {x, targets});
+  }
+}
+
+} // namespace
