@@ -299,6 +299,32 @@ void AttentionBlock::loadMask(Value batch, Value head) {
   });
 }
 
+SmallVector<Value>
+tfm::shiftsOf(KernelBuilder &kb, ArrayRef<Value> largest, double unit,
+              function_ref<void(ArrayRef<Value> taken)> takeOff) {
+  auto compare = [&](arith::CmpFPredicate predicate, Value x, Value y) {
+    return arith::CmpFOp::create(kb.b, kb.loc, predicate, x, y);
+  };
+  Value zero = kb.splat(0.0), any;
+  SmallVector<Value> shifts, taken;
+  for (Value most : largest) {
+    // From here on the shift would be rounded by a power of two and more.
+    Value far = arith::AndIOp::create(
+        kb.b, kb.loc,
+        compare(arith::CmpFPredicate::OGE,
+                math::AbsFOp::create(kb.b, kb.loc, most),
+                kb.splat(0x1p24 / unit)),
+        compare(arith::CmpFPredicate::ONE, most, kb.splat(noScore)));
+    shifts.push_back(kb.select(far, zero, kb.mulf(most, kb.splat(-unit))));
+    taken.push_back(kb.select(far, most, zero));
+    any = any ? arith::OrIOp::create(kb.b, kb.loc, any, far) : far;
+  }
+  kb.ifThen(
+      vector::ReductionOp::create(kb.b, kb.loc, vector::CombiningKind::OR, any),
+      [&] { takeOff(taken); });
+  return shifts;
+}
+
 Value AttentionBlock::powerOfTwo(Value x) {
   if (kb.lanes != 16)
     return emitExp2(kb.b, kb.loc, x);

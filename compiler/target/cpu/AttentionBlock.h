@@ -22,6 +22,13 @@ constexpr double log2e = 1.44269504088896340736;
 /// differences to it are not NaN.
 constexpr double noScore = -1e30;
 
+/// What is added to scores times `unit` so that those of `largest` have weights
+/// 2 ** 0. Where an f32 has no room for that, `takeOff` is called with what is
+/// to be taken off the scores instead, 0 for the others.
+llvm::SmallVector<mlir::Value>
+shiftsOf(KernelBuilder &kb, llvm::ArrayRef<mlir::Value> largest, double unit,
+         llvm::function_ref<void(llvm::ArrayRef<mlir::Value> taken)> takeOff);
+
 /// Rows of f32 somewhere: a head of q, or a copy of it in scratch.
 struct RowsView {
   mlir::Value ptr = nullptr;

@@ -385,7 +385,13 @@ private:
     Value kept = rowOf(largest, row.number, kb.lanes);
     Value most = inAllLanes(kb.load(kept),
                             [&](Value x, Value y) { return kb.maxf(x, y); });
-    Value shift = kb.mulf(most, kb.splat(-unit()));
+    auto takeOff = [&](ArrayRef<Value> taken) {
+      kb.loop(keyFrom, keyTo, kb.lanes, [&](Value key) {
+        Value at = scoreAt(row, key);
+        kb.store(kb.subf(kb.load(at), taken.front()), at);
+      });
+    };
+    Value shift = shiftsOf(kb, most, unit(), takeOff).front();
     Value sum = kb.loop(
         keyFrom, keyTo, kb.lanes, {kb.splat(0.0)},
         [&](Value key, ValueRange sums) {

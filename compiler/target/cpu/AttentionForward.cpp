@@ -306,11 +306,18 @@ private:
   /// Weights of a panel, not yet divided by their sum.
   void weigh(Value panel, bool check) {
     Value start = panelStart(panel);
-    SmallVector<Value> sums, shift;
+    SmallVector<Value> sums, largest;
     for (int64_t v = 0; v < blockVectors(); ++v) {
-      shift.push_back(kb.mulf(kb.load(largestAt(v)), kb.splat(-unit())));
+      largest.push_back(kb.load(largestAt(v)));
       sums.push_back(kb.load(sumAt(v)));
     }
+    SmallVector<Value> shift =
+        shiftsOf(kb, largest, unit(), [&](ArrayRef<Value> taken) {
+          kb.loop(kb.i64(0), kb.i64(keyRows), 1, [&](Value row) {
+            for (int64_t v = 0; v < blockVectors(); ++v)
+              takeOff(taken[v], elementAt(at(weights), row, v));
+          });
+        });
     sums = kb.loop(
         kb.i64(0), kb.i64(keyRows), 2, sums,
         [&](Value row, ValueRange carried) {
@@ -340,6 +347,9 @@ private:
   bool plain() const { return spec.isPlain(); }
   /// Powers of two of what scores are multiplied by are e to the scores.
   double unit() const { return log2e * (plain() ? spec.scale : 1.0); }
+  void takeOff(Value taken, Value score) {
+    kb.store(kb.subf(kb.load(score), taken), score);
+  }
 
   /// The largest score of each query, and of `carried`. Scores that the second
   /// pass would have to make again are stored.
@@ -399,9 +409,13 @@ private:
       before.push_back(keyBlocks > 1 ? kb.load(largestAt(v))
                                      : kb.splat(noScore));
     largest = largestOf(before);
-    SmallVector<Value> shift;
-    for (Value value : largest)
-      shift.push_back(kb.mulf(value, kb.splat(-unit())));
+    SmallVector<Value> shift =
+        shiftsOf(kb, largest, unit(), [&](ArrayRef<Value> taken) {
+          kb.loop(keyFrom, keyTo, 1, [&](Value s) {
+            for (int64_t v = 0; v < vectors; ++v)
+              takeOff(taken[v], weightAt(s, v));
+          });
+        });
     if (keyBlocks == 1) {
       sums.assign(vectors, kb.splat(0.0));
     } else {

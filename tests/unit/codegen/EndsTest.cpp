@@ -157,4 +157,72 @@ TEST(Ends, OfLosses) {
   }
 }
 
+// Scores beyond 2 ** 24, of which an f32 has no fractions, and beyond 2 ** 31,
+// where what rounding adds to one is more than powers of two can have.
+TEST(Ends, OfScores) {
+  enum Operand { none, mask, start };
+  struct Form {
+    Operand operand;
+    std::string element, attributes;
+    int64_t queries, keys;
+  };
+  for (const Form &form :
+       {Form{none, "f32", "causal, ", 70, 70},
+        Form{none, "f32", "causal, window = 4 : i64, ", 70, 70},
+        Form{none, "f32", "", 300, 300}, Form{mask, "f32", "", 40, 40},
+        Form{start, "f32", "causal, ", 2, 40},
+        Form{none, "bf16", "causal, ", 70, 70}})
+    for (double factor : {0x1p20, 0x1p26, 0x1p31, 0x1p33, 0x1p60, -0x1p33}) {
+      if (form.element == "bf16" && testsGpu())
+        continue; // where scores are rounded once more
+      // Products are exact, also of bf16, and some of them equal.
+      Tensor q({1, 1, form.queries, 8}), k({1, 1, form.keys, 8}),
+          v({1, 1, form.keys, 8});
+      for (int64_t t = 0; t < form.queries; ++t)
+        q.data[8 * t] = factor;
+      for (int64_t s = 0; s < form.keys; ++s) {
+        k.data[8 * s] = 1 + 0.25 * static_cast<double>(s * 7 % 13);
+        for (int64_t i = 0; i < 8; ++i)
+          v.data[8 * s + i] = static_cast<double>((8 * s + i) * 5 % 17) / 8 - 1;
+      }
+      std::vector<Tensor> inputs{q, k, v};
+      auto of = [](int64_t rows, int64_t columns, llvm::StringRef element) {
+        return llvm::formatv("tensor<1x1x{0}x{1}x{2}>", rows, columns, element)
+            .str();
+      };
+      std::string arguments, casts, types, operand, separator;
+      for (auto [name, rows] :
+           {std::pair("q", form.queries), std::pair("k", form.keys),
+            std::pair("v", form.keys)}) {
+        std::string wide = of(rows, 8, "f32"), type = of(rows, 8, form.element);
+        arguments += llvm::formatv("{0}%{1}: {2} {{tfm.name = \"{1}\"}",
+                                   separator, name, wide);
+        casts += llvm::formatv("  %{0}0 = tfm.cast %{0} : {1} to {2}\n", name,
+                               wide, type);
+        types += separator + type;
+        separator = ", ";
+      }
+      if (form.operand == mask) {
+        inputs.push_back(Tensor({1, 1, form.queries, form.keys}));
+        std::string type = of(form.queries, form.keys, "f32");
+        arguments += ", %m: " + type + " {tfm.name = \"m\"}";
+        operand = "mask %m ";
+        types += ", " + type;
+      } else if (form.operand == start) {
+        inputs.push_back(
+            Tensor({1}, static_cast<double>(form.keys - form.queries)));
+        arguments += ", %s: tensor<1xi32> {tfm.name = \"s\"}";
+        operand = "start(%s : tensor<1xi32>) ";
+      }
+      std::string wide = of(form.queries, 8, "f32");
+      expectEnds("func.func @f(" + arguments + ") -> " + wide + " {\n" + casts +
+                     "  %o, %l = tfm.attention %q0, %k0, %v0 " + operand + "{" +
+                     form.attributes + "scale = 0.35355339059327373 : f64} : " +
+                     types + "\n  %y = tfm.cast %o : " +
+                     of(form.queries, 8, form.element) + " to " + wide +
+                     "\n  return %y : " + wide + "\n}",
+                 inputs, form.element == "bf16" ? 0.01 : 1e-5);
+    }
+}
+
 } // namespace
