@@ -33,6 +33,9 @@ public:
   /// A number as another type.
   SymbolicValue castNumber(const SymbolicValue &x, llvm::StringRef type);
   SymbolicValue reduction();
+  /// The square root, which at 0 has the derivative 0, so that a deviation of
+  /// 0 has a derivative.
+  Emitter::Handle rootOrZero(const SymbolicTensor &x);
   /// What an op of the same name does along an axis, without changing the
   /// shape.
   SymbolicValue alongAxis();

@@ -456,8 +456,17 @@ SymbolicValue BuiltinCall::reduction() {
       tensors.binary("sub", x, tensors.broadcastTo(mean, x.dims));
   SymbolicTensor variance = scaled(tensors.binary("mul", centred, centred));
   if (name == "std")
-    variance.handle = emitter.unary("sqrt", variance.handle);
+    variance.handle = rootOrZero(variance);
   return SymbolicValue::tensor(variance);
+}
+
+Emitter::Handle BuiltinCall::rootOrZero(const SymbolicTensor &x) {
+  auto all = [&](double value) {
+    return tensors.splat(value, x.elem, x.dims).handle;
+  };
+  Emitter::Handle isZero = emitter.compare("eq", x.handle, all(0));
+  Emitter::Handle elsewhere = emitter.select(isZero, all(1), x.handle);
+  return emitter.select(isZero, all(0), emitter.unary("sqrt", elsewhere));
 }
 
 std::vector<SymbolicValue> BuiltinCall::alongRows(const Along &all,

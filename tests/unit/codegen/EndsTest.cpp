@@ -11,8 +11,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/driver/Compile.h"
+#include "compiler/frontend/Diagnostics.h"
+#include "compiler/frontend/Frontend.h"
+#include "compiler/frontend/Source.h"
 #include "tests/unit/codegen/CompiledModel.h"
 #include "tests/unit/codegen/ExpectCompiled.h"
+#include "tests/unit/runtime/TemporaryFolder.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -223,6 +227,42 @@ TEST(Ends, OfScores) {
                      "\n  return %y : " + wide + "\n}",
                  inputs, form.element == "bf16" ? 0.01 : 1e-5);
     }
+}
+
+// Torch has 0 there, too.
+TEST(Ends, OfADeviation) {
+  test::TemporaryFolder folder;
+  std::string path = folder.write("model.tfm", R"tfm(
+model Deviation(context = 2) {
+  param rows: [2, 17]
+
+  forward(tokens: int[B, T]) -> [B, T, 1] { return std(gather(rows, tokens)) }
+  loss(tokens: int[B, T], targets: int[B, T]) -> [B, T] {
+    return rearrange(forward(tokens), "B T one -> B (T one)")
+  }
+}
+train { batch = 1, sequence = 2, steps = 1 }
+)tfm");
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  SourceManager sources;
+  Diagnostics diags(sources);
+  auto module = compileToTfm(context, sources, path, {}, diags);
+  ASSERT_TRUE(module);
+  ASSERT_TRUE(mlir::succeeded(prepare(*module, testedTarget())));
+  CompiledModel compiled(*module);
+  Tensor rows({2, 17}, 3.0);
+  rows.data[17] = 20.0;
+  compiled.setParameter("rows", rows);
+  std::vector<Tensor> loss =
+      compiled.run("train", {Tensor({1, 2}, {0.0, 1.0}), Tensor({1, 2}),
+                             Tensor({}, 2.0), Tensor({4})});
+  EXPECT_NEAR(loss.front().data.front(), 4.0 / 2, 1e-5);
+  Tensor gradient = compiled.gradient("rows");
+  for (int64_t i = 0; i < 17; ++i) {
+    EXPECT_EQ(gradient.data[i], 0.0);
+    EXPECT_NEAR(gradient.data[17 + i], (i == 0 ? 4.0 / 17 : -0.25 / 17) / 2,
+                1e-6);
+  }
 }
 
 } // namespace
