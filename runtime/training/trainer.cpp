@@ -403,10 +403,13 @@ void Trainer::failDiverged(const std::string &what) {
 std::string Trainer::divergence(const std::string &what) const {
   // Who set a larger rate than the recipe's may go back to that.
   double smaller = std::min(position.lr / 3, recipe.train.optimizer.lr);
+  std::string clip = recipe.train.clip > 0
+                         ? fmt::format("{:.3g}", recipe.train.clip / 3)
+                         : "1.0";
   return fmt::format(
       "{}: training has diverged. Try a smaller learning rate (--lr {:g}), "
-      "warmup or clip = 1.0{}",
-      what, smaller, whatIsLeft());
+      "warmup or clip = {}{}",
+      what, smaller, clip, whatIsLeft());
 }
 
 std::string Trainer::whatIsLeft() const {
