@@ -288,8 +288,8 @@ def ReduceSumOp : Tfm_ReduceOp<"reduce_sum", "the sum">;
 def ReduceMaxOp : Tfm_ReduceOp<"reduce_max",
     "the maximum (equal maxima share the cotangent)"> {
   let description = [{
-    What is not a number is passed over, as those that take the maximum off meet
-    it again; with `keeps_nan` the maximum is none then either.
+    Where an element is not a number, the maximum is that of some others, as those
+    that take it off meet that element again; with `keeps_nan` it is none either.
 
     Example:
 
