@@ -27,8 +27,8 @@ struct GroupedPanelsPlan {
   bool serial;
 };
 
-/// The plan for such a product; nothing for others, and where rows are so few
-/// that packing weights costs more than it brings.
+/// The plan for such a product; nothing for others, and where there are no more
+/// rows than two register tiles have (`planGrouped`).
 std::optional<GroupedPanelsPlan> planGroupedPanels(const MatmulSpec &spec,
                                                    const CpuMachine &target);
 

@@ -11,11 +11,7 @@
 #include "compiler/schedule/View.h"
 #include "compiler/target/cpu/Attention.h"
 #include "compiler/target/cpu/CacheUpdate.h"
-#include "compiler/target/cpu/FewRows.h"
-#include "compiler/target/cpu/GroupedPanels.h"
-#include "compiler/target/cpu/GroupedProduct.h"
-#include "compiler/target/cpu/IntegerTiles.h"
-#include "compiler/target/cpu/Matmul.h"
+#include "compiler/target/cpu/ProductPlan.h"
 #include "compiler/target/cpu/RowKernel.h"
 #include "compiler/target/emit/ElementEmitter.h"
 #include "compiler/target/emit/VerifyElements.h"
@@ -221,16 +217,21 @@ StringRef tfm::productsOf(Operation *step, const CpuMachine &machine) {
     return nameOf(termsOfAttention(attentionSpec(op, launch), machine));
   if (launch.getKind() != KernelKind::Matmul)
     return TFM_PRODUCTS_F32;
-  MatmulSpec spec = matmulSpec(launch);
-  if (std::optional<FewRowsPlan> plan = planFewRows(spec, machine))
-    return nameOf(plan->termsOfA.isInteger(8) ? integerTerms(machine)
-                  : plan->termsOfA.isBF16()   ? Terms::Bf16Pairs
-                                              : Terms::F32);
-  if (planGroupedPanels(spec, machine))
-    return nameOf(integerTerms(machine));
-  if (std::optional<GroupedPlan> plan = planGrouped(spec, machine))
-    return nameOf(plan->integers ? integerTerms(machine) : Terms::F32);
-  if (planIntegerTiles(spec, machine))
-    return TFM_PRODUCTS_INT8_TILES;
-  return nameOf(planMatmul(spec, machine).terms);
+  StringRef ofIntegers = nameOf(integerTerms(machine));
+  return std::visit(
+      llvm::makeVisitor(
+          [&](const GroupedPanelsPlan &) { return ofIntegers; },
+          [&](const GroupedPlan &plan) {
+            return plan.integers ? ofIntegers : TFM_PRODUCTS_F32;
+          },
+          [&](const IntegerTilesPlan &) -> StringRef {
+            return TFM_PRODUCTS_INT8_TILES;
+          },
+          [&](const FewRowsPlan &plan) {
+            return plan.termsOfA.isInteger(8) ? ofIntegers
+                   : plan.termsOfA.isBF16()   ? nameOf(Terms::Bf16Pairs)
+                                              : nameOf(Terms::F32);
+          },
+          [&](const MatmulPlan &plan) { return nameOf(plan.terms); }),
+      planProduct(matmulSpec(launch), machine));
 }

@@ -7,10 +7,6 @@
 
 #include "compiler/target/cpu/Matmul.h"
 #include "compiler/target/cpu/CpuMachine.h"
-#include "compiler/target/cpu/FewRows.h"
-#include "compiler/target/cpu/GroupedPanels.h"
-#include "compiler/target/cpu/GroupedProduct.h"
-#include "compiler/target/cpu/IntegerTiles.h"
 #include "compiler/target/cpu/MatmulPlan.h"
 #include "compiler/target/cpu/MicroKernel.h"
 #include "compiler/target/cpu/ProductKernel.h"
@@ -786,18 +782,4 @@ Kernel tfm::emitMatmul(OpBuilder &builder, ModuleOp module, StringRef name,
     kernel = MatmulEmitter(builder, module, spec, *operands, target, plan)
                  .emit(name);
   return kernel ? *kernel : refuseProduct(module, name);
-}
-
-Kernel tfm::emitMatmul(OpBuilder &builder, ModuleOp module, StringRef name,
-                       const MatmulSpec &spec, const CpuMachine &target) {
-  if (std::optional<GroupedPanelsPlan> plan = planGroupedPanels(spec, target))
-    return emitGroupedPanels(builder, module, name, spec, target, *plan);
-  if (std::optional<GroupedPlan> plan = planGrouped(spec, target))
-    return emitGrouped(builder, module, name, spec, target, *plan);
-  if (std::optional<IntegerTilesPlan> plan = planIntegerTiles(spec, target))
-    return emitIntegerTiles(builder, module, name, spec, target, *plan);
-  if (std::optional<FewRowsPlan> plan = planFewRows(spec, target))
-    return emitFewRows(builder, module, name, spec, target, *plan);
-  return emitMatmul(builder, module, name, spec, target,
-                    planMatmul(spec, target));
 }
