@@ -90,12 +90,10 @@ def read_runs(text, function):
     runs, counts = {}, [1]
     for line in lines:
         stripped = line.strip()
-        if stripped.startswith("sched.loop"):
-            counts.append(int(stripped.split()[1]))
-        elif found := re.match(r"sched\.(?:launch|copy|fill)\b.*@kernels::@(\w+)", stripped):
+        if found := re.match(r"sched\.(?:launch|copy|fill|group)\b.*@kernels::@(\w+)", stripped):
             runs[found.group(1)] = runs.get(found.group(1), 0) + math.prod(counts)
-            if stripped.endswith("{"):
-                counts.append(1)
+        if stripped.endswith("{"):
+            counts.append(int(stripped.split()[1]) if stripped.startswith("sched.loop") else 1)
         elif stripped == "}":
             counts.pop()
             if not counts:

@@ -65,6 +65,7 @@ void tfm::addSchedulePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(sched::createShareExponentialsPass());
   passes.addPass(sched::createSplitSumsPass({target.name().str()}));
   passes.addPass(sched::createPlaceValuesPass({target.name().str()}));
+  passes.addPass(sched::createGroupLaunchesPass({target.name().str()}));
   passes.addPass(sched::createPlanMemoryPass());
 }
 

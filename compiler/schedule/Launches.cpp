@@ -18,16 +18,26 @@ using namespace tfm;
 using namespace tfm::sched;
 
 SmallVector<Operation *> tfm::kernelSteps(Operation *step) {
-  auto serial = dyn_cast<SerialOp>(step);
-  if (!serial)
+  if (!isa<SerialOp>(step))
     return {step};
   return llvm::to_vector(
-      llvm::make_pointer_range(serial.getBlock()->getOperations()));
+      llvm::make_pointer_range(step->getRegion(0).front().getOperations()));
+}
+
+SmallVector<Operation *> tfm::partsOf(Operation *step) {
+  if (auto group = dyn_cast<GroupOp>(step))
+    return llvm::to_vector_of<Operation *>(group.getLaunches());
+  return kernelSteps(step);
+}
+
+bool tfm::isOfBlocks(Value view) {
+  auto op = view.getDefiningOp<ViewOp>();
+  return op && isa<GroupOp>(op->getParentOp());
 }
 
 /// Whether a program counts an op as one step.
 static bool isStep(Operation &op) {
-  return isa<SerialOp>(op) || isKernelStep(op);
+  return isa<SerialOp, GroupOp>(op) || isKernelStep(op);
 }
 
 static void
@@ -83,6 +93,8 @@ int64_t tfm::alignmentOf(Value view) {
 /// both by the same steps they lie in every turn as they do in the first one;
 /// else either may be anywhere in its buffer.
 static bool mayOverlap(ViewOp a, ViewOp b) {
+  if (isOfBlocks(a) != isOfBlocks(b))
+    return false;
   bool together = a.getLayers() == b.getLayers() &&
                   a.getSteps() == b.getSteps() && !a.getRow() && !b.getRow();
   auto bytesOf =
@@ -102,10 +114,12 @@ static bool mayOverlap(ViewOp a, ViewOp b) {
 
 bool tfm::isOnlyRead(Operation *step, unsigned operand) {
   SmallVector<Value> writes;
-  if (auto launch = dyn_cast<LaunchOp>(step))
-    writes = launch.getWrites();
-  else
-    writes = {step->getOperands().back()};
+  auto group = dyn_cast<GroupOp>(step->getParentOp());
+  for (Operation *part : partsOf(group ? group : step))
+    if (auto launch = dyn_cast<LaunchOp>(part))
+      llvm::append_range(writes, launch.getWrites());
+    else
+      writes.push_back(part->getOperands().back());
   auto read = step->getOperand(operand).getDefiningOp<ViewOp>();
   return read && llvm::none_of(writes, [&](Value to) {
            auto written = to.getDefiningOp<ViewOp>();
@@ -155,14 +169,14 @@ static Domain stepDomain(Operation *step) {
 }
 
 Operation *tfm::largestStep(Operation *step) {
-  SmallVector<Operation *> steps = kernelSteps(step);
-  return *llvm::max_element(steps, [](Operation *a, Operation *b) {
+  SmallVector<Operation *> parts = partsOf(step);
+  return *llvm::max_element(parts, [](Operation *a, Operation *b) {
     return stepFlops(a) + stepBytes(a) < stepFlops(b) + stepBytes(b);
   });
 }
 
 std::string tfm::describe(Operation *step) {
-  if (size_t more = kernelSteps(step).size() - 1)
+  if (size_t more = partsOf(step).size() - 1)
     return describe(largestStep(step)) + " and " + std::to_string(more) +
            " more";
   std::string text;
@@ -208,7 +222,7 @@ std::string tfm::pathOf(Operation *step) {
 
 int64_t tfm::stepFlops(Operation *step) {
   int64_t flops = 0;
-  for (Operation *each : kernelSteps(step))
+  for (Operation *each : partsOf(step))
     if (auto launch = dyn_cast<LaunchOp>(each))
       for (Operation *op : computedOps(launch)) {
         auto chunks = dyn_cast<ReduceChunksOp>(op);
@@ -220,7 +234,7 @@ int64_t tfm::stepFlops(Operation *step) {
 
 int64_t tfm::stepProductFlops(Operation *step) {
   int64_t flops = 0;
-  for (Operation *each : kernelSteps(step)) {
+  for (Operation *each : partsOf(step)) {
     auto launch = dyn_cast<LaunchOp>(each);
     Operation *first = launch ? launch.getFirstOp() : nullptr;
     if (isa_and_nonnull<MatmulOp, AttentionOp, AttentionBackwardOp>(first))
@@ -278,8 +292,8 @@ static int64_t touchedBytes(BlockArgument argument) {
 
 int64_t tfm::stepBytes(Operation *step) {
   int64_t bytes = 0;
-  if (auto serial = dyn_cast<SerialOp>(step)) {
-    for (Operation *each : kernelSteps(serial))
+  if (isa<SerialOp, GroupOp>(step)) {
+    for (Operation *each : partsOf(step))
       bytes += stepBytes(each);
     return bytes;
   }
@@ -292,7 +306,7 @@ int64_t tfm::stepBytes(Operation *step) {
   llvm::SmallDenseSet<Value> seen;
   auto count = [&](ValueRange views, Block::BlockArgListType arguments) {
     for (auto [view, argument] : llvm::zip_equal(views, arguments))
-      if (seen.insert(view).second)
+      if (!isOfBlocks(view) && seen.insert(view).second)
         bytes += touchedBytes(argument);
   };
   count(launch.getReads(), launch.getReadArgs());

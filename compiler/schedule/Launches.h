@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A step is a `sched.launch`, `sched.copy` or `sched.fill`, or several small
-// ones in a `sched.serial`.
+// A step is a `sched.launch`, `sched.copy` or `sched.fill`, several small ones
+// in a `sched.serial`, or several launches in a `sched.group`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +34,12 @@ void forEachRun(
 
 /// What kernels compute of a step: itself, or those in a `sched.serial`.
 llvm::SmallVector<mlir::Operation *> kernelSteps(mlir::Operation *step);
-/// The one of these that has most to do.
+/// The launches, copies and fills of a step: itself, or those in it.
+llvm::SmallVector<mlir::Operation *> partsOf(mlir::Operation *step);
+/// Whether a view is one of memory that each block of a kernel has for itself,
+/// in a `sched.group`.
+bool isOfBlocks(mlir::Value view);
+/// The part of a step that has most to do.
 mlir::Operation *largestStep(mlir::Operation *step);
 
 /// The argument of its launch that an operand is read from; null where there is
@@ -46,8 +51,9 @@ mlir::BlockArgument writtenArgumentOf(mlir::Value value);
 /// The largest power of two, up to `bufferAlignment`, of which every byte that
 /// a view (`sched.view`) begins at is a multiple.
 int64_t alignmentOf(mlir::Value view);
-/// Whether nothing that a step writes lies over what it reads as that operand,
-/// which stays what it is until the step is over.
+/// Whether nothing that a launch, copy or fill writes, or another launch of its
+/// group, lies over what it reads as that operand, which stays what it is until
+/// the step is over.
 bool isOnlyRead(mlir::Operation *step, unsigned operand);
 /// The ops that a launch computes and that are not free or are written.
 llvm::SmallVector<mlir::Operation *> computedOps(sched::LaunchOp launch);

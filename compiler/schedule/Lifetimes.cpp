@@ -7,6 +7,8 @@
 
 #include "compiler/schedule/Lifetimes.h"
 
+#include "compiler/schedule/Launches.h"
+
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -20,7 +22,8 @@ public:
   explicit Walker(ProgramOp program) {
     // In the order of the buffers, which the planner breaks ties by.
     program.walk<WalkOrder::PreOrder>([&](BufferOp buffer) {
-      lifetimes.insert({buffer.getOperation(), Lifetime()});
+      if (!isa<GroupOp>(buffer->getParentOp())) // no part of the arena
+        lifetimes.insert({buffer.getOperation(), Lifetime()});
     });
     walk(*program.getBlock());
     for (OutputOp output : program.getBlock()->getOps<OutputOp>())
@@ -47,10 +50,11 @@ private:
         Loop done = loops.pop_back_val();
         for (Operation *buffer : done.used)
           extend(buffer, done.begin, time - 1);
-      } else if (isKernelStep(op)) {
-        for (Value operand : op.getOperands())
-          if (isa<MemRefType>(operand.getType()))
-            use(operand, time, time);
+      } else if (isa<GroupOp>(op) || isKernelStep(op)) {
+        for (Operation *part : partsOf(&op))
+          for (Value operand : part->getOperands())
+            if (isa<MemRefType>(operand.getType()))
+              use(operand, time, time);
         ++time;
       }
     }

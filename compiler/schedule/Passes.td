@@ -62,6 +62,21 @@ def PlaceValuesPass : Pass<"sched-place-values", "::mlir::ModuleOp"> {
   let dependentDialects = ["::tfm::sched::SchedDialect"];
 }
 
+def GroupLaunchesPass : Pass<"sched-group-launches", "::mlir::ModuleOp"> {
+  let summary = "launches that one kernel runs";
+  let description = [{
+    Where a kernel takes little longer than its launch, launches that follow each
+    other and do not wait for each other go into a `sched.group`
+    (`KernelTarget::groups`): products of the same row, keys and values on their
+    way to their caches, queries and keys that are turned. What computes that row, and nobody else reads, goes in
+    front of them, if each block had better do that for itself
+    (`KernelTarget::computesInBlocks`): the norm before a product of one token.
+  }];
+  let options = [Option<"target", "target", "std::string", "\"cpu\"",
+                        "whose kernels they are">];
+  let dependentDialects = ["::tfm::sched::SchedDialect"];
+}
+
 def PlanMemoryPass : Pass<"sched-plan-memory", "::mlir::ModuleOp"> {
   let summary = "give every buffer its offset in the arena";
   let description = [{

@@ -235,7 +235,8 @@ bool tfm::sched::isKernelStep(Operation &op) {
 /// and ports alone, and every view that they take is one of its own.
 static LogicalResult verifySteps(ProgramOp program, Block &block) {
   for (Operation &op : block) {
-    if (!isa<BufferOp, ViewOp, InputOp, OutputOp, LoopOp, SerialOp>(op) &&
+    if (!isa<BufferOp, ViewOp, InputOp, OutputOp, LoopOp, SerialOp, GroupOp>(
+            op) &&
         !isKernelStep(op))
       return program.emitOpError("holds ")
              << op.getName() << ", which is no part of a program";
@@ -249,6 +250,9 @@ static LogicalResult verifySteps(ProgramOp program, Block &block) {
         return failure();
     if (auto serial = dyn_cast<SerialOp>(op))
       if (failed(verifySteps(program, *serial.getBlock())))
+        return failure();
+    if (auto group = dyn_cast<GroupOp>(op))
+      if (failed(verifySteps(program, *group.getBlock())))
         return failure();
   }
   return success();
@@ -278,6 +282,41 @@ LogicalResult SerialOp::verifyRegions() {
       return emitOpError("runs steps alone, and not ") << op.getName();
   if (getBehindFirst() && getBlock()->empty())
     return emitOpError("has no first step");
+  return success();
+}
+
+SmallVector<LaunchOp, 4> GroupOp::getLaunches() {
+  return llvm::to_vector<4>(getBlock()->getOps<LaunchOp>());
+}
+
+LaunchOp GroupOp::getOwn() {
+  return getBehindFirst() ? getLaunches().front() : nullptr;
+}
+
+SmallVector<LaunchOp, 4> GroupOp::getShared() {
+  SmallVector<LaunchOp, 4> launches = getLaunches();
+  if (getBehindFirst())
+    launches.erase(launches.begin());
+  return launches;
+}
+
+LogicalResult GroupOp::verifyRegions() {
+  for (Operation &op : *getBlock())
+    if (!isa<BufferOp, ViewOp, LaunchOp>(op))
+      return emitOpError("runs launches alone, and not ") << op.getName();
+  if (getLaunches().size() < (getBehindFirst() ? 2 : 1))
+    return emitOpError("has too few launches");
+  LaunchOp own = getOwn();
+  if (own && own.getWrites().size() != 1)
+    return emitOpError("has a first launch that does not write one thing");
+  for (auto view : getBlock()->getOps<ViewOp>())
+    if (view.getBuffer().getParentBlock() != getBlock())
+      return emitOpError("has a view of what is no memory of its blocks");
+  for (LaunchOp launch : getLaunches())
+    for (Value to : launch.getWrites())
+      if ((to.getParentBlock() == getBlock()) != (launch == own))
+        return emitOpError("writes memory of its blocks in what is not the "
+                           "first launch, or other memory there");
   return success();
 }
 

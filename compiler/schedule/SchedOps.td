@@ -471,6 +471,43 @@ def FillOp : Sched_Op<"fill"> {
   let hasVerifier = 1;
 }
 
+def GroupOp : Sched_Op<"group", [ParentOneOf<["ProgramOp", "LoopOp"]>, SingleBlock, NoTerminator, NoRegionArguments]> {
+  let summary = "launches that one kernel runs";
+  let description = [{
+    Launches none of which waits for another: one kernel of a device runs them,
+    each in blocks of its own, as one step of the program. With `behind_first`
+    every block runs the first one for itself, before its share of another: it
+    writes a buffer that stands in the group, which is memory of each block, and
+    nobody else reads.
+
+    Example: two products of the rows that a norm makes.
+
+    ```mlir
+    sched.group behind_first {
+      %n = sched.buffer activation "n" : memref<32xi8>
+      %v = sched.view %n at 0 : memref<32xi8> to memref<1x8xf32, strided<[8, 1]>>
+      sched.launch row 1 by 8 reads(%x : memref<1x8xf32, strided<[8, 1]>>)
+          writes(%v : memref<1x8xf32, strided<[8, 1]>>) [point, point] { ... }
+      sched.launch matmul 1 by 4 reads(%v, %w : ...) writes(%y : ...) [memory, memory, point] { ... }
+      sched.launch matmul 1 by 4 reads(%v, %u : ...) writes(%z : ...) [memory, memory, point] { ... }
+    }
+    ```
+  }];
+  let arguments = (ins UnitAttr:$behindFirst, OptionalAttr<SymbolRefAttr>:$kernel);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "(`behind_first` $behindFirst^)? (`kernel` $kernel^)? $body attr-dict";
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Block *getBlock() { return &getBody().front(); }
+    /// All of them, in order.
+    ::llvm::SmallVector<LaunchOp, 4> getLaunches();
+    /// What every block runs for itself; null where there is nothing.
+    LaunchOp getOwn();
+    /// Those in blocks of their own.
+    ::llvm::SmallVector<LaunchOp, 4> getShared();
+  }];
+}
+
 def SerialOp : Sched_Op<"serial", [ParentOneOf<["ProgramOp", "LoopOp"]>, SingleBlock, NoTerminator, NoRegionArguments]> {
   let summary = "small steps that one thread runs";
   let description = [{

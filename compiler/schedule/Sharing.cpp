@@ -61,7 +61,7 @@ static void forEachUse(
   int64_t run = 0;
   forEachRun(program, [&](Operation *step, const LayersNow &layers) {
     SmallVector<Value> operands;
-    for (Operation *each : kernelSteps(step))
+    for (Operation *each : partsOf(step))
       llvm::append_range(operands, each->getOperands());
     for (Value operand : operands) {
       auto view = operand.getDefiningOp<ViewOp>();

@@ -29,7 +29,8 @@ size_t hashOf(Operation *step) {
       llvm::hash_combine(step->getName(), step->getAttrDictionary(),
                          llvm::hash_combine_range(step->getOperandTypes()));
   step->walk([&](Operation *op) {
-    if (op != step)
+    // What buffers of a group are called makes no difference.
+    if (op != step && !isa<BufferOp, ViewOp>(op))
       hash = llvm::hash_combine(hash, op->getName(), op->getAttrDictionary());
   });
   return hash;
@@ -51,6 +52,9 @@ bool sameKernel(Operation *a, Operation *b, const KernelTarget &target) {
       !llvm::equal(llvm::map_range(a->getOperands(), rowStepOf),
                    llvm::map_range(b->getOperands(), rowStepOf)))
     return false;
+  if (!llvm::equal(llvm::map_range(a->getOperands(), isOfBlocks),
+                   llvm::map_range(b->getOperands(), isOfBlocks)))
+    return false;
   const int64_t alignment = target.operandAlignment();
   auto begins = [&](Value view) {
     return alignment == 1 ? 1 : std::min(alignment, alignmentOf(view));
@@ -62,6 +66,11 @@ bool sameKernel(Operation *a, Operation *b, const KernelTarget &target) {
     for (unsigned i = 0; i != a->getNumOperands(); ++i)
       if (isOnlyRead(a, i) != isOnlyRead(b, i))
         return false;
+  if (isa<GroupOp>(a))
+    return llvm::equal(partsOf(a), partsOf(b),
+                       [&](Operation *ofA, Operation *ofB) {
+                         return sameKernel(ofA, ofB, target);
+                       });
   auto launch = dyn_cast<LaunchOp>(a);
   return !launch || OperationEquivalence::isRegionEquivalentTo(
                         &launch.getBody(), &cast<LaunchOp>(b).getBody(),

@@ -208,6 +208,16 @@ public:
     return elements;
   }
 
+  /// Whether a kernel may run a launch beside others that do not wait for it,
+  /// each in blocks of its own (`sched.group`).
+  virtual bool groups(sched::LaunchOp) const { return false; }
+  /// Whether the blocks of a `launch` that may be in a group had better compute
+  /// for themselves what they read of `rows`, than wait until a kernel has.
+  virtual bool computesInBlocks(sched::LaunchOp /*rows*/,
+                                sched::LaunchOp /*launch*/) const {
+    return false;
+  }
+
   /// Into how many chunks a sum over so many rows is cut: a number that depends
   /// on nothing else, so that neither do the bits of the sum.
   virtual int64_t chunksOf(int64_t rows) const = 0;

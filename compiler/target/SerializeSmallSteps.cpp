@@ -44,7 +44,7 @@ private:
         if (!isSmall(op))
           runs.emplace_back();
         runs.back().push_back(&op);
-      } else if (isa<LoopOp, SerialOp>(op)) {
+      } else if (isa<LoopOp, SerialOp, GroupOp>(op)) {
         runs.emplace_back();
       }
       if (auto loop = dyn_cast<LoopOp>(op))

@@ -11,7 +11,6 @@
 #include "compiler/schedule/View.h"
 #include "compiler/target/emit/GroupedTerms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -58,13 +57,19 @@ BoxedTensor BoxedTensor::from(Attribute attribute) {
           numbers("strides"), numbers("box")};
 }
 
-static func::FuncOp begin(OpBuilder &builder, ModuleOp module, StringRef name,
-                          unsigned buffers, size_t rows, const Grid &grid) {
+static SmallVector<Type> argumentTypes(Builder &builder, unsigned buffers,
+                                       size_t rows) {
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
   SmallVector<Type> arguments(buffers, pointer);
   arguments.push_back(MemRefType::get({4}, builder.getI32Type()));
   arguments.push_back(builder.getIndexType());
   arguments.append(rows, pointer);
+  return arguments;
+}
+
+func::FuncOp cuda::beginKernel(OpBuilder &builder, ModuleOp module,
+                               StringRef name, TypeRange arguments,
+                               const Grid &grid) {
   builder.setInsertionPointToEnd(module.getBody());
   auto func =
       func::FuncOp::create(builder, module.getLoc(), name,
@@ -88,11 +93,13 @@ static func::FuncOp begin(OpBuilder &builder, ModuleOp module, StringRef name,
 
 BlockBuilder::BlockBuilder(ModuleOp module, StringRef name, Operation *step,
                            unsigned buffers, const Grid &grid)
-    : builder(module.getContext()), func(begin(builder, module, name, buffers,
-                                               rowOperands(step).size(), grid)),
+    : builder(module.getContext()),
+      func(beginKernel(
+          builder, module, name,
+          argumentTypes(builder, buffers, rowOperands(step).size()), grid)),
       k(builder, module, /*lanes=*/1),
       arguments(func.getArgument(buffers), func.getArgument(buffers + 1)),
-      module(module), grid(grid) {
+      module(module), grid(grid), ownMemory(func) {
   // Whoever finds a fault in it tells the line of the model.
   k.loc = step->getLoc();
   auto promise = [&](unsigned argument) {
@@ -129,6 +136,8 @@ Value BlockBuilder::thread() {
 }
 
 Value BlockBuilder::block(unsigned axis) {
+  if (grid.blocks[axis] == 1)
+    return k.i64(0);
   Type i32 = k.b.getI32Type();
   switch (axis) {
   case 0:
@@ -180,30 +189,46 @@ void BlockBuilder::warpBarrier() {
       arith::ConstantIntOp::create(k.b, k.loc, k.b.getI32Type(), -1));
 }
 
-Value BlockBuilder::shared(int64_t count) {
-  Type byte = k.b.getI8Type();
-  auto pointer = LLVM::LLVMPointerType::get(k.b.getContext(), sharedSpace);
-  auto type = [&](int64_t bytes) {
-    return LLVM::LLVMArrayType::get(byte, bytes);
-  };
-  LLVM::GlobalOp memory;
-  if (sharedMemory) {
-    memory = cast<LLVM::GlobalOp>(sharedMemory);
+SharedMemory::SharedMemory(func::FuncOp kernel)
+    : kernel(kernel),
+      memory(kernel->getParentOfType<ModuleOp>().lookupSymbol<LLVM::GlobalOp>(
+          name())) {}
+
+std::string SharedMemory::name() {
+  return (kernel.getName() + "_shared").str();
+}
+
+int64_t SharedMemory::bytes() {
+  return memory ? static_cast<int64_t>(
+                      cast<LLVM::LLVMArrayType>(memory.getGlobalType())
+                          .getNumElements())
+                : 0;
+}
+
+int64_t SharedMemory::add(int64_t more) {
+  Builder b(kernel.getContext());
+  auto first = static_cast<int64_t>(llvm::alignTo(bytes(), bankBytes));
+  auto type = LLVM::LLVMArrayType::get(b.getI8Type(), first + more);
+  if (memory) {
+    memory.setGlobalType(type);
   } else {
-    OpBuilder::InsertionGuard guard(k.b);
-    k.b.setInsertionPoint(func);
-    memory = LLVM::GlobalOp::create(k.b, k.loc, type(0), /*isConstant=*/false,
-                                    LLVM::Linkage::Internal,
-                                    (func.getName() + "_shared").str(),
+    OpBuilder before(kernel);
+    memory = LLVM::GlobalOp::create(before, kernel.getLoc(), type,
+                                    /*isConstant=*/false,
+                                    LLVM::Linkage::Internal, name(),
                                     Attribute(), /*alignment=*/16, sharedSpace);
-    sharedMemory = memory;
   }
-  // From a line of banks on.
-  int64_t first = static_cast<int64_t>(llvm::alignTo(sharedCount, 32));
-  sharedCount = first + count;
-  memory.setGlobalType(type(sharedBytes()));
+  return first;
+}
+
+Value SharedMemory::from(KernelBuilder &k, int64_t byte) {
+  auto pointer = LLVM::LLVMPointerType::get(k.b.getContext(), sharedSpace);
   Value base = LLVM::AddressOfOp::create(k.b, k.loc, pointer, memory.getName());
-  return k.at(base, first);
+  return k.at(base, byte, k.b.getI8Type());
+}
+
+Value BlockBuilder::shared(int64_t count) {
+  return ownMemory.from(k, ownMemory.add(count * 4));
 }
 
 Value BlockBuilder::dynamicShared(int64_t bytes, int64_t alignment) {

@@ -12,6 +12,7 @@
 #include "compiler/target/cuda/Gpu.h"
 #include "compiler/target/emit/KernelBuilder.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 #include <array>
 
@@ -23,6 +24,8 @@ inline constexpr int64_t warpSize = 32;
 inline constexpr int64_t maxBlock = 1024;
 /// Bytes of shared memory that every kernel may have.
 inline constexpr int64_t maxStaticShared = 48 * 1024;
+/// Of its banks, 4 of each.
+inline constexpr int64_t bankBytes = 128;
 
 /// The attributes of a kernel that hold its grid, three numbers of i64, and its
 /// block, three of i32, which is `nvvm.reqntid` once it is lowered, and how
@@ -87,6 +90,33 @@ struct Operand {
 /// Those of which the program is told the row; the kernel finds it.
 llvm::SmallVector<Operand> rowOperands(mlir::Operation *step);
 
+/// Begins a kernel with such arguments, at the end of `module`: a function that
+/// returns, before which `builder` then stands.
+mlir::func::FuncOp beginKernel(mlir::OpBuilder &builder, mlir::ModuleOp module,
+                               llvm::StringRef name, mlir::TypeRange arguments,
+                               const Grid &grid);
+
+/// Memory of a kernel's block, of which it has `maxStaticShared` bytes in all.
+class SharedMemory {
+public:
+  /// What there is of that kernel.
+  explicit SharedMemory(mlir::func::FuncOp kernel);
+
+  int64_t bytes();
+  /// Makes it larger, and says from where on: at the first of its banks.
+  int64_t add(int64_t more);
+  /// A pointer to it from a byte on.
+  mlir::Value from(KernelBuilder &k, int64_t byte);
+  /// Null where there is none.
+  mlir::LLVM::GlobalOp global() { return memory; }
+
+private:
+  std::string name();
+
+  mlir::func::FuncOp kernel;
+  mlir::LLVM::GlobalOp memory;
+};
+
 /// A kernel in the making, as each of its threads computes it: a `func.func`
 /// whose arguments are pointers to what its step reads and writes, then `rng`,
 /// the layer, and for each of `rowOperands` a pointer to its row's number
@@ -140,7 +170,6 @@ public:
   /// `count` elements of 4 bytes of the block's memory, of which a kernel has
   /// `maxStaticShared` bytes in all.
   mlir::Value shared(int64_t count);
-  int64_t sharedBytes() const { return sharedCount * 4; }
   /// So many bytes of shared memory that each launch asks for, which may be
   /// more than `maxStaticShared` (`maxDynamicShared`): once in a kernel. They
   /// begin at a multiple of `alignment`.
@@ -253,8 +282,7 @@ private:
 
   mlir::ModuleOp module;
   const Grid grid;
-  mlir::Operation *sharedMemory = nullptr;
-  int64_t sharedCount = 0;
+  SharedMemory ownMemory;
 };
 
 } // namespace tfm::cuda

@@ -12,6 +12,7 @@
 #include "compiler/target/cuda/Attention.h"
 #include "compiler/target/cuda/DeviceKernels.h"
 #include "compiler/target/cuda/Gpu.h"
+#include "compiler/target/cuda/GroupKernel.h"
 #include "compiler/target/cuda/Images.h"
 #include "compiler/target/cuda/Kernels.h"
 #include "compiler/target/cuda/Passes.h"
@@ -90,6 +91,14 @@ public:
     if ((stride - elements) * little <= elements)
       return stride;
     return static_cast<int64_t>(llvm::alignTo(elements, piece));
+  }
+
+  bool groups(sched::LaunchOp launch) const override {
+    return cuda::canBeInGroup(launch);
+  }
+  bool computesInBlocks(sched::LaunchOp rows,
+                        sched::LaunchOp launch) const override {
+    return cuda::isForEachBlock(rows, launch);
   }
 
   /// Enough for every multiprocessor to have one of them, of several rows each.

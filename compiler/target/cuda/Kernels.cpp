@@ -12,6 +12,7 @@
 #include "compiler/target/cuda/Attention.h"
 #include "compiler/target/cuda/BlockBuilder.h"
 #include "compiler/target/cuda/Gpu.h"
+#include "compiler/target/cuda/GroupKernel.h"
 #include "compiler/target/cuda/MoveRows.h"
 #include "compiler/target/cuda/Product.h"
 #include "compiler/target/cuda/ProductKernel.h"
@@ -19,7 +20,6 @@
 #include "compiler/target/cuda/RowProduct.h"
 #include "compiler/target/cuda/TopK.h"
 #include "compiler/target/emit/VerifyElements.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
 using namespace tfm;
@@ -77,14 +77,11 @@ bool cuda::multipliesOnTensorCores(LaunchOp launch) {
 /// than a block can have; then after an error.
 static bool takesTooMuchMemory(ModuleOp kernels, StringRef name,
                                int64_t mostDynamic) {
-  Operation *function = kernels.lookupSymbol(name);
+  auto function = kernels.lookupSymbol<func::FuncOp>(name);
   if (!function)
     return false;
-  auto own = kernels.lookupSymbol<LLVM::GlobalOp>((name + "_shared").str());
   auto dynamic = function->getAttrOfType<IntegerAttr>(cuda::sharedAttribute);
-  if ((!own ||
-       cast<LLVM::LLVMArrayType>(own.getGlobalType()).getNumElements() <=
-           cuda::maxStaticShared) &&
+  if (cuda::SharedMemory(function).bytes() <= cuda::maxStaticShared &&
       (!dynamic || dynamic.getInt() <= mostDynamic))
     return false;
   function->emitError()
@@ -100,6 +97,8 @@ LogicalResult cuda::emitKernel(Operation *step, StringRef name,
     emitCopyKernel(kernels, name, copy);
   else if (auto fill = dyn_cast<FillOp>(step))
     emitFillKernel(kernels, name, fill);
+  else if (auto group = dyn_cast<GroupOp>(step))
+    emitGroupKernel(kernels, name, group);
   else if (failed(emitLaunch(cast<LaunchOp>(step), name, kernels)))
     return failure();
   Operation *function = kernels.lookupSymbol(name);

@@ -7,6 +7,7 @@
 
 #include "compiler/target/cuda/Program.h"
 
+#include "compiler/schedule/Launches.h"
 #include "compiler/target/cuda/BlockBuilder.h"
 #include "compiler/target/cuda/DeviceKernels.h"
 #include "compiler/target/emit/ProgramEmitter.h"
@@ -48,10 +49,14 @@ public:
 
 private:
   void emitStep(mlir::Operation *step) override {
-    auto [values, rng, layer] = argumentsOf(step);
-    values.append({rng, layer});
-    for (cuda::Operand operand : cuda::rowOperands(step))
-      values.push_back(pointer(operand.view.getRow()));
+    llvm::SmallVector<llvm::Value *> values;
+    for (mlir::Operation *part : partsOf(step)) {
+      auto [buffers, rng, layer] = argumentsOf(part);
+      values.append(buffers);
+      values.append({rng, layer});
+      for (cuda::Operand operand : cuda::rowOperands(part))
+        values.push_back(pointer(operand.view.getRow()));
+    }
     for (auto [i, value] : llvm::enumerate(values))
       b.CreateStore(value, b.CreateConstGEP1_64(i64, arguments, i));
     b.CreateCall(llvm::FunctionType::get(b.getVoidTy(), {ptr, i64, ptr}, false),

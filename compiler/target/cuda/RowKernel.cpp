@@ -33,7 +33,7 @@ constexpr int64_t blockThreads = 256;
 constexpr int64_t neighbourBytes = 16, leastNeighbours = 4;
 /// A thread of a block keeps what it has of a row in registers up to so many
 /// columns.
-constexpr int64_t keptColumns = 16;
+constexpr int64_t keptColumns = mostRowColumns / rowBlock;
 /// A lane of a warp that has a row to itself, so that nothing waits for a
 /// block, has up to so many columns of it; more where there are enough rows to
 /// keep all multiprocessors busy. With sums over columns, which stay in
@@ -49,11 +49,15 @@ int64_t blocksFor(int64_t things, int64_t each) {
 
 /// What a launch computes, and by which blocks.
 struct Plan : RowPlan {
-  explicit Plan(LaunchOp launch) : RowPlan(launch), domain(launch.getDomain()) {
+  /// `threadsOfRow`: of a block that has a row; 0: as many as suit it.
+  explicit Plan(LaunchOp launch, int64_t threadsOfRow = 0)
+      : RowPlan(launch), launch(launch), domain(launch.getDomain()),
+        threadsOfRow(threadsOfRow) {
     // A row's scalar may be written where the row's other threads read one.
-    byRows = llvm::any_of(ops, [&](Operation *op) {
-      return isRowReduction(op) || (domain.cols > 1 && writesScalar(op));
-    });
+    byRows =
+        threadsOfRow || llvm::any_of(ops, [&](Operation *op) {
+          return isRowReduction(op) || (domain.cols > 1 && writesScalar(op));
+        });
     // Tables, of which rows are read by number, have no tiles.
     bool readsTables = llvm::any_of(launch.getReadArgs(), [&](Value read) {
       return launch.getAccessOf(cast<BlockArgument>(read).getArgNumber()) ==
@@ -95,7 +99,9 @@ struct Plan : RowPlan {
     return std::clamp<int64_t>(neighbourBytes / widest, leastNeighbours, 8);
   }
 
+  LaunchOp launch;
   Domain domain;
+  int64_t threadsOfRow;
   /// Whether the threads of a row have to know of each other.
   bool byRows;
   /// Neighbouring columns of a thread.
@@ -103,6 +109,8 @@ struct Plan : RowPlan {
 
   /// By rows: whether one has a warp, or lanes of it.
   bool warpHasRow() const {
+    if (threadsOfRow)
+      return false;
     bool isMany = domain.rows >= a100.multiprocessors * enoughWarps;
     int64_t columns = isMany ? mostLaneColumns : laneColumns;
     if (auto sums = static_cast<int64_t>(columnReductions.size()))
@@ -122,6 +130,8 @@ struct Plan : RowPlan {
           columnReductions.empty() && domain.rows % (warpSize / lanes) == 0;
       return fits ? lanes : warpSize;
     }
+    if (threadsOfRow)
+      return threadsOfRow;
     // Two blocks at once, where a row is walked over again and again: one
     // computes while the other's threads wait for each other.
     bool isLong = domain.cols > keptColumns * maxBlock;
@@ -185,8 +195,9 @@ struct Plan : RowPlan {
 
 class RowKernel {
 public:
-  RowKernel(ModuleOp module, StringRef name, LaunchOp launch)
-      : plan(launch),
+  RowKernel(ModuleOp module, StringRef name, LaunchOp launch,
+            int64_t threadsOfRow = 0)
+      : plan(launch, threadsOfRow),
         block(module, name, launch,
               launch.getReads().size() + launch.getWrites().size(),
               plan.grid()),
@@ -502,6 +513,14 @@ private:
     return totals;
   }
 
+  /// Loads what is read at the current point, for all passes.
+  void loadPoint() {
+    for (auto read : plan.launch.getBlock()->getOps<ReadOp>())
+      if (plan.launch.getAccessOf(argumentOf(read).getArgNumber()) ==
+          Access::Point)
+        elements.full(read);
+  }
+
   void emitPass(int pass, ArrayRef<Operation *> reductions) {
     Values totals;
     for (Operation *op : reductions)
@@ -555,6 +574,11 @@ private:
             end();
           }
         };
+    if (plan.threadsOfRow && !isLoaded) {
+      forEachColumn([&](Value, Value, int64_t) { loadPoint(); }, [] {});
+      block.gatherLoads();
+      isLoaded = true;
+    }
     forEachColumn(
         [&](Value column, Value mask, int64_t number) {
           totals = emitColumn(pass, reductions, totals, column, mask, number,
@@ -581,6 +605,8 @@ private:
   ElementEmitter elements;
   /// This thread's number among those of its row.
   Value own;
+  /// Of a row that a block has: whether its loads are under way.
+  bool isLoaded = false;
   /// The sums over columns that this thread has: of each turn, for each op.
   Value chunk;
   SmallVector<Value> sums;
@@ -618,6 +644,15 @@ void emitMoved(ModuleOp module, StringRef name, Operation *step, Value source,
 
 void cuda::emitRowKernel(ModuleOp module, StringRef name, LaunchOp launch) {
   RowKernel(module, name, launch).emit();
+}
+
+bool cuda::isOfPoints(LaunchOp launch) {
+  Plan plan(launch);
+  return !plan.byRows && plan.columnReductions.empty();
+}
+
+void cuda::emitRowForBlock(ModuleOp module, StringRef name, LaunchOp launch) {
+  RowKernel(module, name, launch, rowBlock).emit();
 }
 
 void cuda::emitFoldKernel(ModuleOp module, StringRef name, LaunchOp launch) {

@@ -22,6 +22,17 @@ namespace tfm::cuda {
 void emitRowKernel(mlir::ModuleOp module, llvm::StringRef name,
                    sched::LaunchOp launch);
 
+/// Whether that computes points of which none knows of another.
+bool isOfPoints(sched::LaunchOp launch);
+
+/// The same of one row, which a block of `rowBlock` threads has: they load all
+/// that they read of it, and come to a `gatherLoads`.
+void emitRowForBlock(mlir::ModuleOp module, llvm::StringRef name,
+                     sched::LaunchOp launch);
+inline constexpr int64_t rowBlock = 256;
+/// Columns that it keeps in registers.
+inline constexpr int64_t mostRowColumns = 16 * rowBlock;
+
 /// Emits what adds up the chunks of a sum over columns, a column a thread.
 void emitFoldKernel(mlir::ModuleOp module, llvm::StringRef name,
                     sched::LaunchOp launch);

@@ -45,10 +45,12 @@ bool liesInPieces(const ProductOperand &from, int64_t bytes) {
 
 class RowProduct {
 public:
-  RowProduct(ModuleOp module, StringRef name, ProductLaunch product)
-      : product(product), a(product.operandA()), b(product.operandB()),
-        grouped(product.isGrouped()), piece(pieceOf(b, grouped)),
-        loadsAtOnce(product.m > 2 ? 4 : 8), columns(columnsOfBlock()),
+  RowProduct(ModuleOp module, StringRef name, ProductLaunch product,
+             bool firstApart)
+      : firstApart(firstApart), product(product), a(product.operandA()),
+        b(product.operandB()), grouped(product.isGrouped()),
+        piece(pieceOf(b, grouped)), loadsAtOnce(product.m > 2 ? 4 : 8),
+        columns(columnsOfBlock()),
         block(module, name, product.launch,
               product.launch.getReads().size() +
                   product.launch.getWrites().size(),
@@ -179,19 +181,26 @@ private:
             together = ceil(count, turns);
     // Steps of the last turn that all threads have.
     int64_t whole = product.terms / step - (turns - 1) * together;
-    return k.loop(first, k.i64(product.terms), together * step, sums,
-                  [&](Value term, ValueRange before) {
-                    SmallVector<Step> steps;
-                    for (int64_t i = 0; i != together; ++i) {
-                      Step own{k.add(term, i * step), Value()};
-                      if (i >= whole) {
-                        own.exists = k.less(own.term, k.i64(product.terms));
-                        own.term = k.min(own.term, k.i64(product.terms - each));
-                      }
-                      steps.push_back(own);
-                    }
-                    return turn(steps, before);
-                  });
+    auto turnFrom = [&](Value term, ValueRange before) {
+      SmallVector<Step> steps;
+      for (int64_t i = 0; i != together; ++i) {
+        Step own{k.add(term, i * step), Value()};
+        if (i >= whole) {
+          own.exists = k.less(own.term, k.i64(product.terms));
+          own.term = k.min(own.term, k.i64(product.terms - each));
+        }
+        steps.push_back(own);
+      }
+      return turn(steps, before);
+    };
+    SmallVector<Value> next(sums);
+    if (firstApart) {
+      next = turnFrom(first, sums);
+      if (turns == 1)
+        return next;
+      first = k.add(first, together * step);
+    }
+    return k.loop(first, k.i64(product.terms), together * step, next, turnFrom);
   }
 
   void emitAlongTerms() {
@@ -315,6 +324,7 @@ private:
            });
   }
 
+  const bool firstApart;
   ProductLaunch product;
   ProductOperand a, b;
   const bool grouped;
@@ -344,6 +354,6 @@ bool cuda::isRowProduct(ProductLaunch product) {
 }
 
 void cuda::emitRowProduct(ModuleOp module, StringRef name,
-                          ProductLaunch product) {
-  RowProduct(module, name, product).emit();
+                          ProductLaunch product, bool firstApart) {
+  RowProduct(module, name, product, firstApart).emit();
 }

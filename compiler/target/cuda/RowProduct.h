@@ -23,9 +23,10 @@ bool isRowProduct(ProductLaunch product);
 /// by side a warp has a few columns of C, and its lanes have pieces of their
 /// terms; else lanes have pieces of columns, and the terms are shared among the
 /// lanes and warps of a block. Lanes and then warps are added up, always as the
-/// same tree.
+/// same tree. With `firstApart` all threads first load some of B, and come to a
+/// `gatherLoads` before they read any of A.
 void emitRowProduct(mlir::ModuleOp module, llvm::StringRef name,
-                    ProductLaunch product);
+                    ProductLaunch product, bool firstApart = false);
 
 } // namespace tfm::cuda
 

@@ -7,6 +7,7 @@
 
 #include "compiler/target/emit/ProgramEmitter.h"
 
+#include "compiler/schedule/Launches.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/IR/Module.h"
 
@@ -38,10 +39,10 @@ ProgramEmitter::Arguments ProgramEmitter::argumentsOf(mlir::Operation *step) {
       arguments.buffers.push_back(pointer(view));
     return arguments;
   }
-  for (mlir::Value view : launch.getReads())
-    arguments.buffers.push_back(pointer(view));
-  for (mlir::Value view : launch.getWrites())
-    arguments.buffers.push_back(pointer(view));
+  for (mlir::ValueRange views : {launch.getReads(), launch.getWrites()})
+    for (mlir::Value view : views)
+      if (!isOfBlocks(view))
+        arguments.buffers.push_back(pointer(view));
   if (launch.getRng())
     arguments.rng = pointer(launch.getRng());
   if (launch.getLayer())
@@ -53,7 +54,7 @@ void ProgramEmitter::emitSteps(mlir::Block &block) {
   for (mlir::Operation &op : block)
     if (auto loop = llvm::dyn_cast<LoopOp>(op))
       emitLoop(loop);
-    else if (llvm::isa<SerialOp>(op) || isKernelStep(op))
+    else if (llvm::isa<SerialOp, GroupOp>(op) || isKernelStep(op))
       emitStep(&op);
 }
 

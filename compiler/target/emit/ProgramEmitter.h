@@ -33,8 +33,8 @@ protected:
   /// row that it may be told.
   virtual llvm::Value *pointer(mlir::Value view);
 
-  /// What a kernel is given for a step: pointers to what it reads and writes,
-  /// in its order, the random state, or null, and the layer.
+  /// What a kernel is given for a launch, copy or fill: pointers to what it
+  /// reads and writes, in its order, the random state, or null, and the layer.
   struct Arguments {
     llvm::SmallVector<llvm::Value *> buffers;
     llvm::Value *rng, *layer;

@@ -59,6 +59,24 @@ sched.program @program {
     sched.serial behind_first {
       sched.fill 1.0 : f32, %v : memref<4x8xf32, strided<[8, 1]>>
     }
+    // CHECK: sched.group behind_first {
+    sched.group behind_first {
+      // CHECK: sched.buffer activation "own" : memref<128xi8>
+      %own = sched.buffer activation "own" : memref<128xi8>
+      %m = sched.view %own at 0 : memref<128xi8> to memref<4x8xf32, strided<[8, 1]>>
+      sched.launch row 4 by 8 reads(%w : memref<4x8xf32, strided<[8, 1]>>) writes(%m : memref<4x8xf32, strided<[8, 1]>>) [point, point] {
+      ^bb0(%a: memref<4x8xf32, strided<[8, 1]>>, %b: memref<4x8xf32, strided<[8, 1]>>):
+        %p0 = sched.read %a : memref<4x8xf32, strided<[8, 1]>> to tensor<4x8xf32>
+        %p1 = tfm.tanh %p0 : tensor<4x8xf32>
+        sched.write %p1, %b : tensor<4x8xf32> to memref<4x8xf32, strided<[8, 1]>>
+      }
+      sched.launch row 4 by 8 reads(%m : memref<4x8xf32, strided<[8, 1]>>) writes(%v : memref<4x8xf32, strided<[8, 1]>>) [point, point] {
+      ^bb0(%a: memref<4x8xf32, strided<[8, 1]>>, %b: memref<4x8xf32, strided<[8, 1]>>):
+        %p0 = sched.read %a : memref<4x8xf32, strided<[8, 1]>> to tensor<4x8xf32>
+        %p1 = tfm.tanh %p0 : tensor<4x8xf32>
+        sched.write %p1, %b : tensor<4x8xf32> to memref<4x8xf32, strided<[8, 1]>>
+      }
+    }
     // CHECK: sched.launch row 4 by 8 reads(%[[W]] : memref<4x8xf32, strided<[8, 1]>>) writes(%[[V]] : memref<4x8xf32, strided<[8, 1]>>) [point, point] layer %[[I]] rng %{{.*}} : memref<4xi32, strided<[1]>> micro_steps 2 {
     sched.launch row 4 by 8 reads(%w : memref<4x8xf32, strided<[8, 1]>>) writes(%v : memref<4x8xf32, strided<[8, 1]>>)
         [point, point] layer %i rng %r : memref<4xi32, strided<[1]>> micro_steps 2 {

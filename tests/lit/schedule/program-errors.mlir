@@ -334,3 +334,72 @@ sched.program @f {
   sched.serial behind_first {
   }
 }
+
+// -----
+
+sched.program @f {
+  // expected-error @+1 {{runs launches alone, and not sched.fill}}
+  sched.group {
+    %x = sched.buffer activation "x" : memref<128xi8>
+    %v = sched.view %x at 0 : memref<128xi8> to memref<4x8xf32, strided<[8, 1]>>
+    sched.fill 0.0 : f32, %v : memref<4x8xf32, strided<[8, 1]>>
+  }
+}
+
+// -----
+
+sched.program @f {
+  // expected-error @+1 {{has too few launches}}
+  sched.group {
+  }
+}
+
+// -----
+
+sched.program @f {
+  %x = sched.buffer activation "x" : memref<128xi8>
+  %v = sched.view %x at 0 : memref<128xi8> to memref<4x8xi32, strided<[8, 1]>>
+  // expected-error @+1 {{writes memory of its blocks in what is not the first launch, or other memory there}}
+  sched.group behind_first {
+    sched.launch row 4 by 8 reads() writes(%v : memref<4x8xi32, strided<[8, 1]>>) [point] {
+    ^bb0(%a: memref<4x8xi32, strided<[8, 1]>>):
+      %c = tfm.iota 1 : tensor<4x8xi32>
+      sched.write %c, %a : tensor<4x8xi32> to memref<4x8xi32, strided<[8, 1]>>
+    }
+    sched.launch row 4 by 8 reads() writes(%v : memref<4x8xi32, strided<[8, 1]>>) [point] {
+    ^bb0(%a: memref<4x8xi32, strided<[8, 1]>>):
+      %c = tfm.iota 1 : tensor<4x8xi32>
+      sched.write %c, %a : tensor<4x8xi32> to memref<4x8xi32, strided<[8, 1]>>
+    }
+  }
+}
+
+// -----
+
+sched.program @f {
+  // expected-error @+1 {{writes memory of its blocks in what is not the first launch, or other memory there}}
+  sched.group {
+    %x = sched.buffer activation "x" : memref<128xi8>
+    %v = sched.view %x at 0 : memref<128xi8> to memref<4x8xi32, strided<[8, 1]>>
+    sched.launch row 4 by 8 reads() writes(%v : memref<4x8xi32, strided<[8, 1]>>) [point] {
+    ^bb0(%a: memref<4x8xi32, strided<[8, 1]>>):
+      %c = tfm.iota 1 : tensor<4x8xi32>
+      sched.write %c, %a : tensor<4x8xi32> to memref<4x8xi32, strided<[8, 1]>>
+    }
+  }
+}
+
+// -----
+
+sched.program @f {
+  %x = sched.buffer activation "x" : memref<128xi8>
+  // expected-error @+1 {{has a view of what is no memory of its blocks}}
+  sched.group {
+    %v = sched.view %x at 0 : memref<128xi8> to memref<4x8xi32, strided<[8, 1]>>
+    sched.launch row 4 by 8 reads() writes(%v : memref<4x8xi32, strided<[8, 1]>>) [point] {
+    ^bb0(%a: memref<4x8xi32, strided<[8, 1]>>):
+      %c = tfm.iota 1 : tensor<4x8xi32>
+      sched.write %c, %a : tensor<4x8xi32> to memref<4x8xi32, strided<[8, 1]>>
+    }
+  }
+}

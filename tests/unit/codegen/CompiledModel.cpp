@@ -302,7 +302,8 @@ CompiledModel::run(llvm::StringRef name, llvm::ArrayRef<oracle::Tensor> inputs,
   // What another function left there is of no use to this one.
   if (gpu)
     schedule->lookupSymbol(name)->walk([&](sched::BufferOp buffer) {
-      if (buffer.getKind() == sched::BufferKind::Activation)
+      if (buffer.getKind() == sched::BufferKind::Activation &&
+          buffer.getOffset())
         memset(arena + *buffer.getOffset(), 0xff, buffer.getBytes());
     });
   for (auto [i, input] : llvm::enumerate(inputs)) {

@@ -7,6 +7,7 @@
 
 #include "tests/unit/codegen/EmulatedGpu.h"
 
+#include "compiler/schedule/Launches.h"
 #include "compiler/schedule/SchedDialect.h"
 #include "compiler/schedule/View.h"
 #include "tests/unit/emulator/Recorder.h"
@@ -52,42 +53,48 @@ std::optional<emulator::Fault> EmulatedGpu::launch(mlir::Operation *step,
                                                    emulator::Kernel kernel,
                                                    const tfm_kernel &record,
                                                    const uint64_t *arguments) {
-  llvm::SmallVector<mlir::Value> reads, writes;
-  if (auto launch = llvm::dyn_cast<sched::LaunchOp>(step)) {
-    reads = launch.getReads();
-    writes = launch.getWrites();
-  } else if (auto copy = llvm::dyn_cast<sched::CopyOp>(step)) {
-    reads = {copy.getFrom()};
-    writes = {copy.getTo()};
-  } else {
-    writes = {llvm::cast<sched::FillOp>(step).getTo()};
-  }
   std::vector<Range> operands, written;
-  std::vector<Range> rows;
-  // Behind all buffers, the random state and the layer are the rows.
-  const uint64_t *next = arguments,
-                 *row = arguments + reads.size() + writes.size() + 2;
-  auto add = [&](mlir::Value value, bool isWritten) {
-    auto type = llvm::cast<mlir::MemRefType>(value.getType());
-    uint64_t begin = *next++;
-    if (auto view = value.getDefiningOp<sched::ViewOp>(); view.getRow()) {
-      begin += *reinterpret_cast<const uint32_t *>(*row) * *view.getRowStep();
-      rows.push_back({*row, *row + sizeof(uint32_t)});
-      ++row;
+  const uint64_t *next = arguments;
+  for (mlir::Operation *part : partsOf(step)) {
+    llvm::SmallVector<mlir::Value> reads, writes;
+    if (auto launch = llvm::dyn_cast<sched::LaunchOp>(part)) {
+      reads = launch.getReads();
+      writes = launch.getWrites();
+    } else if (auto copy = llvm::dyn_cast<sched::CopyOp>(part)) {
+      reads = {copy.getFrom()};
+      writes = {copy.getTo()};
+    } else {
+      writes = {llvm::cast<sched::FillOp>(part).getTo()};
     }
-    operands.push_back(
-        {begin, begin + static_cast<uint64_t>(viewOf(type).spanBytes())});
-    if (isWritten)
-      written.push_back(operands.back());
-  };
-  for (mlir::Value value : reads)
-    add(value, false);
-  for (mlir::Value value : writes)
-    add(value, true);
-  // The random state, four numbers, where there is one; the layer has no place.
-  operands.push_back(*next ? Range{*next, *next + 16} : Range{0, 0});
-  operands.push_back({0, 0});
-  llvm::append_range(operands, rows);
+    llvm::erase_if(reads, isOfBlocks);
+    llvm::erase_if(writes, isOfBlocks);
+    std::vector<Range> rows;
+    // Behind all buffers, the random state and the layer are the rows.
+    const uint64_t *row = next + reads.size() + writes.size() + 2;
+    auto add = [&](mlir::Value value, bool isWritten) {
+      auto type = llvm::cast<mlir::MemRefType>(value.getType());
+      uint64_t begin = *next++;
+      if (auto view = value.getDefiningOp<sched::ViewOp>(); view.getRow()) {
+        begin += *reinterpret_cast<const uint32_t *>(*row) * *view.getRowStep();
+        rows.push_back({*row, *row + sizeof(uint32_t)});
+        ++row;
+      }
+      operands.push_back(
+          {begin, begin + static_cast<uint64_t>(viewOf(type).spanBytes())});
+      if (isWritten)
+        written.push_back(operands.back());
+    };
+    for (mlir::Value value : reads)
+      add(value, false);
+    for (mlir::Value value : writes)
+      add(value, true);
+    // The random state, four numbers, where there is one; the layer has no
+    // place.
+    operands.push_back(*next ? Range{*next, *next + 16} : Range{0, 0});
+    operands.push_back({0, 0});
+    llvm::append_range(operands, rows);
+    next = row;
+  }
   for (uint32_t number : kernel.onlyRead)
     for (const Range &range : written)
       if (operands[number].begin < range.end &&
@@ -134,11 +141,9 @@ void EmulatedGpu::run(const tfm_function &function, unsigned order) {
     llvm::SmallVector<mlir::Operation *> steps;
     bool failed = false;
   } queue{{}, *this, function, {}};
-  schedule.lookupSymbol(function.name)
-      ->walk<mlir::WalkOrder::PreOrder>([&](mlir::Operation *op) {
-        if (sched::isKernelStep(*op))
-          queue.steps.push_back(op);
-      });
+  forEachStep(
+      llvm::cast<sched::ProgramOp>(schedule.lookupSymbol(function.name)),
+      [&](mlir::Operation *step, int64_t) { queue.steps.push_back(step); });
   queue.launch = [](tfm_queue *base, int64_t launch,
                     const uint64_t *arguments) {
     auto &queue = *static_cast<Queue *>(base);

@@ -313,6 +313,43 @@ TEST(SideBySideCompiled, TransposesMoveEveryElement) {
 }
 
 // Values, places and derivatives, in rows of any length.
+// Of a GPU one kernel runs both products, and each of its blocks computes the
+// row that they multiply: shorter and longer ones than its threads have columns
+// for at once, with and without a rest, up to the longest. The third product
+// waits for the first one, and has the row computed once more.
+TEST(GroupsCompiled, ProductsOfARow) {
+  struct Sizes {
+    int64_t terms, outputs, more;
+    bool byOutputs;
+  };
+  for (auto [terms, outputs, more, byOutputs] :
+       {Sizes{4, 8, 4, true}, Sizes{100, 33, 7, true}, Sizes{100, 40, 4, false},
+        Sizes{1028, 16, 300, true}, Sizes{1601, 8, 12, false},
+        Sizes{4096, 5, 3, true}, Sizes{4100, 4, 4, true}}) {
+    SCOPED_TRACE(terms);
+    auto weights = [&, terms = terms, byOutputs = byOutputs](int64_t columns) {
+      return byOutputs
+                 ? llvm::formatv("tensor<{0}x{1}xf32>", columns, terms).str()
+                 : llvm::formatv("tensor<{1}x{0}xf32>", columns, terms).str();
+    };
+    expectCompiled(llvm::formatv(R"(
+          func.func @f(%x: tensor<1x{0}xf32>, %g: tensor<1x{0}xf32>,
+                       %w: {3}, %u: {4}, %v: {3})
+              -> (tensor<1x{1}xf32>, tensor<1x{2}xf32>) {{
+            %s = tfm.softmax %x : tensor<1x{0}xf32>
+            %n = tfm.mul %s, %g : tensor<1x{0}xf32>
+            %a = tfm.matmul %n, %w {5}: tensor<1x{0}xf32>, {3}
+            %b = tfm.matmul %n, %u {5}: tensor<1x{0}xf32>, {4}
+            %c = tfm.matmul %n, %v {5}: tensor<1x{0}xf32>, {3}
+            %y = tfm.mul %a, %c : tensor<1x{1}xf32>
+            return %y, %b : tensor<1x{1}xf32>, tensor<1x{2}xf32>
+          })",
+                                 terms, outputs, more, weights(outputs),
+                                 weights(more), byOutputs ? "transpose_b " : "")
+                       .str());
+  }
+}
+
 TEST(TopKCompiled, ValuesPlacesAndDerivatives) {
   for (auto [columns, k] :
        {std::pair(1, 1), {3, 2}, {17, 17}, {64, 4}, {331, 3}, {1100, 2}})
