@@ -46,6 +46,7 @@ public:
 
   void addTensorPasses(OpPassManager &passes) const override {
     passes.addPass(cuda::createSplitProductsPass());
+    passes.addPass(cuda::createSplitAttentionPass());
     passes.addPass(cuda::createInnerProductsPass());
   }
 

@@ -43,8 +43,7 @@ bool cuda::canBeInGroup(LaunchOp launch) {
 }
 
 bool cuda::isForEachBlock(LaunchOp rows, LaunchOp launch) {
-  if (rows.getKind() != KernelKind::Row || rows.getRows() != 1 ||
-      rows.getCols() > mostRowColumns || rows.getRng() ||
+  if (!isForBlock(rows) || rows.getRng() ||
       launch.getKind() != KernelKind::Matmul)
     return false;
   ProductLaunch product(launch);
@@ -147,7 +146,7 @@ private:
     };
     if (LaunchOp launch = group.getOwn()) {
       std::string part = nameOf("own");
-      emitRowForBlock(module, part, launch);
+      emitRowKernelForBlock(module, part, launch);
       own.emplace(launch, kernelOf(part));
     }
     for (auto [i, launch] : llvm::enumerate(group.getShared())) {

@@ -21,6 +21,16 @@ def SplitProductsPass : Pass<"cuda-split-products", "::mlir::ModuleOp"> {
   }];
 }
 
+def SplitAttentionPass : Pass<"cuda-split-attention", "::mlir::ModuleOp"> {
+  let summary = "attention of one query to parts of a cache at once";
+  let description = [{
+    The query of a token has a block for each head, which are fewer than a GPU
+    has multiprocessors, and each reads all keys and values that there are. Parts
+    of the cache become sequences of their own, which blocks of their own attend
+    to; what follows adds up their outputs by the sums of their exponentials.
+  }];
+}
+
 def InnerProductsPass : Pass<"cuda-inner-products", "::mlir::ModuleOp"> {
   let summary = "what each query's output and its cotangent have in common, once";
   let description = [{

@@ -33,7 +33,7 @@ constexpr int64_t blockThreads = 256;
 constexpr int64_t neighbourBytes = 16, leastNeighbours = 4;
 /// A thread of a block keeps what it has of a row in registers up to so many
 /// columns.
-constexpr int64_t keptColumns = mostRowColumns / rowBlock;
+constexpr int64_t keptColumns = 16;
 /// A lane of a warp that has a row to itself, so that nothing waits for a
 /// block, has up to so many columns of it; more where there are enough rows to
 /// keep all multiprocessors busy. With sums over columns, which stay in
@@ -54,10 +54,9 @@ struct Plan : RowPlan {
       : RowPlan(launch), launch(launch), domain(launch.getDomain()),
         threadsOfRow(threadsOfRow) {
     // A row's scalar may be written where the row's other threads read one.
-    byRows =
-        threadsOfRow || llvm::any_of(ops, [&](Operation *op) {
-          return isRowReduction(op) || (domain.cols > 1 && writesScalar(op));
-        });
+    byRows = llvm::any_of(ops, [&](Operation *op) {
+      return isRowReduction(op) || (domain.cols > 1 && writesScalar(op));
+    });
     // Tables, of which rows are read by number, have no tiles.
     bool readsTables = llvm::any_of(launch.getReadArgs(), [&](Value read) {
       return launch.getAccessOf(cast<BlockArgument>(read).getArgNumber()) ==
@@ -204,7 +203,9 @@ public:
         k(block.k), elements(k, launch, block.pointers, block.arguments) {}
 
   void emit() {
-    if (plan.byRows)
+    if (plan.threadsOfRow && !plan.byRows)
+      emitPointsOfBlock();
+    else if (plan.byRows)
       emitRows();
     else if (!plan.columnReductions.empty())
       emitColumns();
@@ -220,7 +221,7 @@ private:
     auto compute = [&] {
       elements.beginRow(k.div(point, domain.cols));
       elements.beginTile(k.rem(point, k.i64(domain.cols)), plan.together);
-      storeFull(Value());
+      storeFull(elements);
       storeScalars(Value());
     };
     int64_t points = domain.rows * domain.cols;
@@ -230,34 +231,60 @@ private:
       k.ifThen(k.less(point, k.i64(points)), compute);
   }
 
+  /// All points, by the threads of a block: each turn is in a state of its own,
+  /// so that all are loaded for before anything is computed.
+  void emitPointsOfBlock() {
+    const int64_t points = plan.domain.rows * plan.domain.cols,
+                  step = rowBlock * plan.together;
+    std::vector<ElementEmitter> turns(blocksFor(points, step), elements);
+    SmallVector<Value> firstOf;
+    for (auto [number, turn] : llvm::enumerate(turns)) {
+      firstOf.push_back(k.add(k.mul(block.thread(), plan.together),
+                              static_cast<int64_t>(number) * step));
+      Value first = k.min(firstOf.back(), k.i64(points - plan.together));
+      turn.beginRow(k.div(first, plan.domain.cols));
+      turn.beginTile(k.rem(first, k.i64(plan.domain.cols)), plan.together);
+      for (int64_t j = 0; j != plan.together; ++j) {
+        turn.beginColumn(j, /*mask=*/Value(), /*loop=*/nullptr, j);
+        loadPoint(turn);
+      }
+    }
+    block.gatherLoads();
+    for (auto [first, turn] : llvm::zip_equal(firstOf, turns))
+      k.ifThen(k.less(first, k.i64(points)), [&] { storeFull(turn); });
+  }
+
   using Stores = SmallVector<std::pair<unsigned, Value>>;
 
-  /// What is written at the current point, of the ops that are `now` computed.
-  /// All loads come before the stores: a write may lie over a read.
-  Stores computeFull(llvm::function_ref<bool(Operation *)> now) {
+  /// What is written at a point, of the ops that are `now` computed. All loads
+  /// come before the stores: a write may lie over a read.
+  Stores computeFull(ElementEmitter &elements,
+                     llvm::function_ref<bool(Operation *)> now) {
     Stores stores;
     for (Operation *op : plan.ops)
       if (now(op) && plan.writesFull(op))
         stores.push_back({plan.numberOf(op), elements.full(op->getResult(0))});
     return stores;
   }
-  void store(const Stores &stores) {
+  static void store(ElementEmitter &elements, const Stores &stores) {
     for (auto &[index, value] : stores)
       elements.store(index, value);
   }
   /// Of all columns of the tile.
-  void storeFull(Value mask) {
+  void storeFull(ElementEmitter &elements) {
     SmallVector<Stores> ofColumns;
     for (int64_t j = 0; j != plan.together; ++j) {
-      elements.beginColumn(j, mask);
-      ofColumns.push_back(computeFull([](Operation *) { return true; }));
+      elements.beginColumn(j, /*mask=*/Value(), /*loop=*/nullptr, j);
+      ofColumns.push_back(
+          computeFull(elements, [](Operation *) { return true; }));
     }
-    storeTile(ofColumns, mask);
+    storeTile(elements, ofColumns, /*mask=*/Value());
   }
-  void storeTile(ArrayRef<Stores> ofColumns, Value mask) {
+  static void storeTile(ElementEmitter &elements, ArrayRef<Stores> ofColumns,
+                        Value mask) {
     for (auto [j, stores] : llvm::enumerate(ofColumns)) {
       elements.beginColumn(static_cast<int64_t>(j), mask);
-      store(stores);
+      store(elements, stores);
     }
     elements.endTile();
   }
@@ -350,9 +377,10 @@ private:
           Value &sum = next[i * plan.together + j];
           sum = combine(k, op, sum, elements.full(op->getOperand(0)));
         }
-        ofColumns.push_back(computeFull([](Operation *) { return true; }));
+        ofColumns.push_back(
+            computeFull(elements, [](Operation *) { return true; }));
       }
-      storeTile(ofColumns, mask);
+      storeTile(elements, ofColumns, mask);
       storeScalars(mask);
       return next;
     });
@@ -508,17 +536,20 @@ private:
         addToSum(op, column, x, mask);
       }
     }
-    stores =
-        computeFull([&](Operation *op) { return plan.passes[op] == pass; });
+    stores = computeFull(
+        elements, [&](Operation *op) { return plan.passes[op] == pass; });
     return totals;
   }
 
-  /// Loads what is read at the current point, for all passes.
-  void loadPoint() {
-    for (auto read : plan.launch.getBlock()->getOps<ReadOp>())
-      if (plan.launch.getAccessOf(argumentOf(read).getArgNumber()) ==
-          Access::Point)
+  /// Loads what is read at a point, for whatever is computed there.
+  void loadPoint(ElementEmitter &elements) {
+    for (auto read : plan.launch.getBlock()->getOps<ReadOp>()) {
+      Access access = plan.launch.getAccessOf(argumentOf(read).getArgNumber());
+      if (access == Access::Point)
         elements.full(read);
+      else if (access == Access::Row)
+        elements.scalar(read);
+    }
   }
 
   void emitPass(int pass, ArrayRef<Operation *> reductions) {
@@ -545,7 +576,7 @@ private:
         }
         for (int64_t j = 0; j != plan.together; ++j) {
           elements.beginColumn(j, Value(), loop);
-          store(ofColumns[j]);
+          store(elements, ofColumns[j]);
         }
         elements.endTile();
         elements.endColumns();
@@ -575,7 +606,7 @@ private:
           }
         };
     if (plan.threadsOfRow && !isLoaded) {
-      forEachColumn([&](Value, Value, int64_t) { loadPoint(); }, [] {});
+      forEachColumn([&](Value, Value, int64_t) { loadPoint(elements); }, [] {});
       block.gatherLoads();
       isLoaded = true;
     }
@@ -585,9 +616,9 @@ private:
                               ofColumns.emplace_back());
         },
         [] {});
-    forEachColumn(
-        [&](Value, Value, int64_t number) { store(ofColumns[number]); },
-        [&] { elements.endTile(); });
+    forEachColumn([&](Value, Value,
+                      int64_t number) { store(elements, ofColumns[number]); },
+                  [&] { elements.endTile(); });
     for (auto [op, total] : llvm::zip_equal(reductions, totals)) {
       auto step = [&, op = op](Value a, Value b) {
         return combine(k, op, a, b);
@@ -651,7 +682,15 @@ bool cuda::isOfPoints(LaunchOp launch) {
   return !plan.byRows && plan.columnReductions.empty();
 }
 
-void cuda::emitRowForBlock(ModuleOp module, StringRef name, LaunchOp launch) {
+bool cuda::isForBlock(LaunchOp launch) {
+  Domain domain = launch.getDomain();
+  return launch.getKind() == KernelKind::Row &&
+         domain.rows * domain.cols <= keptColumns * rowBlock &&
+         (domain.rows == 1 || isOfPoints(launch));
+}
+
+void cuda::emitRowKernelForBlock(ModuleOp module, StringRef name,
+                                 LaunchOp launch) {
   RowKernel(module, name, launch, rowBlock).emit();
 }
 

@@ -25,13 +25,14 @@ void emitRowKernel(mlir::ModuleOp module, llvm::StringRef name,
 /// Whether that computes points of which none knows of another.
 bool isOfPoints(sched::LaunchOp launch);
 
-/// The same of one row, which a block of `rowBlock` threads has: they load all
-/// that they read of it, and come to a `gatherLoads`.
-void emitRowForBlock(mlir::ModuleOp module, llvm::StringRef name,
-                     sched::LaunchOp launch);
+/// The same of a kernel that a block of `rowBlock` threads runs alone: they
+/// load all that they read, and come to a `gatherLoads`.
+void emitRowKernelForBlock(mlir::ModuleOp module, llvm::StringRef name,
+                           sched::LaunchOp launch);
 inline constexpr int64_t rowBlock = 256;
-/// Columns that it keeps in registers.
-inline constexpr int64_t mostRowColumns = 16 * rowBlock;
+/// Whether it can: a row, or several that do not know of each other, of as many
+/// points as are kept in registers.
+bool isForBlock(sched::LaunchOp launch);
 
 /// Emits what adds up the chunks of a sum over columns, a column a thread.
 void emitFoldKernel(mlir::ModuleOp module, llvm::StringRef name,

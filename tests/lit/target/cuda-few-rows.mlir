@@ -18,11 +18,11 @@ func.func @product(%x: tensor<1x1600xbf16>, %w: tensor<1600x3072xbf16>) -> tenso
 
 // -----
 
-// Few queries of one text: few blocks, so that each has one row alone, and more
+// Few queries of one text and a ring, which is not cut into parts: few blocks, so that each has one row alone, and more
 // threads than those of many texts.
 func.func @attention(%q: tensor<1x8x1x64xbf16>, %k: tensor<1x2x1024x64xbf16>, %v: tensor<1x2x1024x64xbf16>,
                      %start: tensor<1xi32>) -> tensor<1x8x1x64xbf16> {
-  %out, %lse = tfm.attention %q, %k, %v start(%start : tensor<1xi32>) {causal, scale = 0.125 : f64}
+  %out, %lse = tfm.attention %q, %k, %v start(%start : tensor<1xi32>) {causal, ring, window = 1000 : i64, scale = 0.125 : f64}
     : tensor<1x8x1x64xbf16>, tensor<1x2x1024x64xbf16>, tensor<1x2x1024x64xbf16>
   return %out : tensor<1x8x1x64xbf16>
 }

@@ -591,6 +591,35 @@ TEST(AttentionCompiled, WindowSoftcapAndDropout) {
 
 // Of bf16, whose weights a target may round, too, before values are added up by
 // them; what softmax adds up may not be.
+// Of a GPU the keys of one query are cut into four parts of 64 (of 192 into two
+// of 96), and what follows adds them up: where the query is in the first or the
+// last, at either end of one, and sees nothing of most. Others are not cut.
+TEST(AttentionCompiled, InParts) {
+  struct Case {
+    int64_t keys, start;
+    const char *more;
+  };
+  for (auto [keys, start, more] :
+       {Case{256, 0, ""}, Case{256, 63, ""}, Case{256, 64, ""},
+        Case{256, 255, ""}, Case{256, 200, ", window = 70 : i64"},
+        Case{256, 130, ", softcap = 3.0 : f64"}, Case{192, 100, ""},
+        Case{131, 100, ""}}) {
+    SCOPED_TRACE(start);
+    expectCompiled(llvm::formatv(R"(
+        func.func @f(%q: tensor<1x4x1x16xf32>, %k: tensor<1x2x{0}x16xf32>, %v: tensor<1x2x{0}x16xf32>,
+                     %w: tensor<24x64xf32>) -> tensor<1x24xf32> {{
+          %p = tfm.constant dense<{1}> : tensor<1xi32>
+          %out, %lse = tfm.attention %q, %k, %v start(%p : tensor<1xi32>) {{causal, scale = 0.25 : f64{2}}
+            : tensor<1x4x1x16xf32>, tensor<1x2x{0}x16xf32>, tensor<1x2x{0}x16xf32>
+          %a = tfm.reshape %out : tensor<1x4x1x16xf32> to tensor<1x64xf32>
+          %y = tfm.matmul %a, %w transpose_b : tensor<1x64xf32>, tensor<24x64xf32>
+          return %y : tensor<1x24xf32>
+        })",
+                                 keys, start, more)
+                       .str());
+  }
+}
+
 TEST(AttentionCompiled, OfBf16) {
   for (const char *attributes :
        {"causal, scale = 0.5 : f64", "scale = 0.5 : f64",
