@@ -183,6 +183,11 @@ void BlockBuilder::gatherLoads() {
   NVVM::MembarOp::create(k.b, k.loc, NVVM::MemScopeKind::CTA);
 }
 
+void BlockBuilder::holdLoads() {
+  for (unsigned i = 0; i != func.getNumArguments(); ++i)
+    func.setArgAttrs(i, DictionaryAttr::get(k.b.getContext()));
+}
+
 void BlockBuilder::warpBarrier() {
   NVVM::SyncWarpOp::create(
       k.b, k.loc,

@@ -164,7 +164,10 @@ public:
   /// saves registers by moving each to where it is needed, and a thread then
   /// waits for one after the other.
   void gatherLoads();
-  /// The same of the threads of a warp.
+  /// Has `gatherLoads` and barriers hold all loads: nobody is told any more
+  /// what is only read, loads of which ptxas (CUDA 13) moves over both.
+  void holdLoads();
+  /// Waits for the threads of the warp.
   void warpBarrier();
 
   /// `count` elements of 4 bytes of the block's memory, of which a kernel has

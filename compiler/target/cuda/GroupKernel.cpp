@@ -171,11 +171,8 @@ private:
       for (BlockArgument argument : part->kernel.getArguments())
         if (unsigned i = argument.getArgNumber(); !part->isOfBlocks(i)) {
           types.push_back(argument.getType());
-          // Loads that need not wait for stores ptxas (CUDA 13) moves behind
-          // barriers, to where they are needed.
           promises.push_back(
-              own ? builder.getDictionaryAttr({})
-                  : function_interface_impl::getArgAttrDict(part->kernel, i));
+              function_interface_impl::getArgAttrDict(part->kernel, i));
         }
     int64_t all = 0, resident = shared.front().resident();
     for (Part &part : shared) {

@@ -120,21 +120,27 @@ void ProductLaunch::enter(BlockBuilder &block, Value number, ProductOperand &a,
   }
 }
 
-void ProductLaunch::finish(const ElementEmitter &elements, KernelBuilder &k,
-                           Value number, ValueRange rows, Value column,
-                           ValueRange sums) {
-  size_t columns = sums.size() / rows.size();
-  // Each row is in a state of its own.
+std::vector<ElementEmitter>
+ProductLaunch::loadBeside(const ElementEmitter &elements, KernelBuilder &k,
+                          Value number, ValueRange rows, Value column,
+                          int64_t columns) {
   std::vector<ElementEmitter> ofRows(rows.size(), elements);
   for (auto [row, ofRow] : llvm::zip_equal(rows, ofRows)) {
     ofRow.beginRow(k.add(k.mul(number, m), row));
-    ofRow.beginTile(column, static_cast<int64_t>(columns));
+    ofRow.beginTile(column, columns);
     ofRow.loadTiles();
   }
+  return ofRows;
+}
+
+void ProductLaunch::finish(std::vector<ElementEmitter> ofRows,
+                           ValueRange sums) {
+  size_t columns = sums.size() / ofRows.size();
   SmallVector<Value> values;
   for (auto [i, ofRow] : llvm::enumerate(ofRows))
     for (size_t j = 0; j != columns; ++j) {
-      ofRow.beginColumn(static_cast<int64_t>(j), Value());
+      auto column = static_cast<int64_t>(j);
+      ofRow.beginColumn(column, Value(), /*loop=*/nullptr, column);
       ofRow.provide(op.getY(), sums[i * columns + j]);
       for (BlockArgument to : launch.getWriteArgs())
         values.push_back(
@@ -177,7 +183,10 @@ void ProductLaunch::finishRows(const ElementEmitter &elements, KernelBuilder &k,
         rows.push_back(row);
         sums.append(ofRow);
       }
-      auto store = [&] { finish(elements, k, number, rows, column, sums); };
+      auto columns = static_cast<int64_t>(sums.size() / rows.size());
+      auto store = [&] {
+        finish(loadBeside(elements, k, number, rows, column, columns), sums);
+      };
       if (looks)
         k.ifThen(k.less(rows.front(), k.i64(m)), store);
       else

@@ -35,12 +35,15 @@ struct ProductLaunch {
   /// Gives operands the pointers of product `number` of the batch.
   void enter(BlockBuilder &block, mlir::Value number, ProductOperand &a,
              ProductOperand &b);
-  /// Stores what the launch makes of the sums of some rows, at `column` and as
-  /// many more as a row has sums, which all are loaded for before any is
-  /// stored. Of several columns, a power of two, the first is a multiple of it.
-  void finish(const ElementEmitter &elements, KernelBuilder &k,
-              mlir::Value number, mlir::ValueRange rows, mlir::Value column,
-              mlir::ValueRange sums);
+  /// Loads what the launch reads beside the sums of some rows, at so many
+  /// columns from `column` on. Of several, a power of two, the first is a
+  /// multiple of it. Each row is in a state of its own.
+  std::vector<ElementEmitter> loadBeside(const ElementEmitter &elements,
+                                         KernelBuilder &k, mlir::Value number,
+                                         mlir::ValueRange rows,
+                                         mlir::Value column, int64_t columns);
+  /// Stores there what it makes of the sums.
+  void finish(std::vector<ElementEmitter> ofRows, mlir::ValueRange sums);
   /// For how many rows at once a thread with so many registers can do so.
   int64_t rowsTogether(int64_t registers);
   /// A row of C and its sums.

@@ -203,6 +203,8 @@ public:
         k(block.k), elements(k, launch, block.pointers, block.arguments) {}
 
   void emit() {
+    if (plan.threadsOfRow)
+      block.holdLoads();
     if (plan.threadsOfRow && !plan.byRows)
       emitPointsOfBlock();
     else if (plan.byRows)

@@ -7,6 +7,7 @@
 
 #include "compiler/target/cuda/RowProduct.h"
 
+#include "compiler/schedule/Launches.h"
 #include "compiler/schedule/View.h"
 #include "compiler/target/cuda/Pieces.h"
 #include "compiler/target/emit/GroupedTerms.h"
@@ -23,6 +24,8 @@ namespace {
 constexpr int64_t threads = 256, warps = threads / warpSize;
 /// Columns along whose terms a warp goes at once, at most.
 constexpr int64_t mostColumns = 4;
+/// Rows with which a thread has registers for twice as many loads.
+constexpr int64_t fewestRows = 2;
 /// Blocks with which a multiprocessor has loads under way all the time, and
 /// those of all of them.
 constexpr int64_t atOnce = 2;
@@ -49,7 +52,7 @@ public:
              bool firstApart)
       : firstApart(firstApart), product(product), a(product.operandA()),
         b(product.operandB()), grouped(product.isGrouped()),
-        piece(pieceOf(b, grouped)), loadsAtOnce(product.m > 2 ? 4 : 8),
+        piece(pieceOf(b, grouped)), loadsAtOnce(product.m > fewestRows ? 4 : 8),
         columns(columnsOfBlock()),
         block(module, name, product.launch,
               product.launch.getReads().size() +
@@ -59,6 +62,8 @@ public:
         elements(k, product.launch, block.pointers, block.arguments) {}
 
   void emit() {
+    if (firstApart || isLight())
+      block.holdLoads();
     Value across = k.i64(blocksAcross());
     number = k.div(block.block(), blocksAcross());
     column0 = k.mul(k.rem(block.block(), across), columns);
@@ -105,6 +110,11 @@ private:
       chosen /= 2;
     return chosen;
   }
+
+  /// Whether a thread has registers for what is added to its element while it
+  /// multiplies: that is under way first of all then, and nobody waits for it
+  /// in the end.
+  bool isLight() const { return product.m <= fewestRows && !grouped; }
 
   Type memoryOfB() { return b.memory(k); }
 
@@ -215,6 +225,28 @@ private:
       rowOfB.push_back(
           k.at(b.pointer, k.mul(column, b.outerStride), memoryOfB()));
     }
+    // Each lane stores one element.
+    Value lane = block.lane(), exists = k.less(lane, k.i64(product.m * mine));
+    std::vector<ElementEmitter> beside;
+    auto loadBeside = [&] {
+      Value row = k.div(lane, mine),
+            column = k.add(firstColumn, k.rem(lane, k.i64(mine)));
+      if (product.n % columns)
+        exists = block.both(exists, k.less(column, k.i64(product.n)));
+      beside = product.loadBeside(
+          elements, k, number, k.min(row, k.i64(product.m - 1)),
+          k.min(column, k.i64(product.n - 1)), /*columns=*/1);
+      beside.front().beginColumn(0, Value(), /*loop=*/nullptr, 0);
+      // What is written over would be so while lanes without an element read
+      // it.
+      for (auto read : product.launch.getBlock()->getOps<sched::ReadOp>())
+        if (unsigned from = argumentOf(read).getArgNumber();
+            product.launch.getAccessOf(from) == sched::Access::Point &&
+            isOnlyRead(product.launch, from))
+          beside.front().full(read);
+    };
+    if (isLight())
+      loadBeside();
     // A byte has two terms of 4 bits.
     int64_t inMemory = grouped ? 2 : 1;
     SmallVector<Value> sums(product.m * mine, k.splat(0.0));
@@ -247,17 +279,12 @@ private:
     auto add = [&](Value x, Value y) { return k.addf(x, y); };
     for (Value &sum : sums)
       sum = block.reduceLanes(sum, warpSize, add);
-    // Each lane stores one of them.
-    Value lane = block.lane(), sum = sums.front();
+    Value sum = sums.front();
     for (int64_t i = 1; i != product.m * mine; ++i)
       sum = k.select(k.equal(lane, k.i64(i)), sums[i], sum);
-    Value row = k.div(lane, mine),
-          column = k.add(firstColumn, k.rem(lane, k.i64(mine)));
-    Value exists = k.less(lane, k.i64(product.m * mine));
-    if (product.n % columns)
-      exists = block.both(exists, k.less(column, k.i64(product.n)));
-    k.ifThen(exists,
-             [&] { product.finish(elements, k, number, row, column, sum); });
+    if (!isLight())
+      loadBeside();
+    k.ifThen(exists, [&] { product.finish(std::move(beside), sum); });
   }
 
   void emitAlongColumns() {
@@ -315,7 +342,8 @@ private:
              Value row = k.div(element, columns);
              Value at = k.add(column0, k.rem(element, k.i64(columns)));
              auto store = [&] {
-               product.finish(elements, k, number, row, at, sum);
+               product.finish(
+                   product.loadBeside(elements, k, number, row, at, 1), sum);
              };
              if (product.n % columns)
                k.ifThen(k.less(at, k.i64(product.n)), store);
