@@ -170,14 +170,21 @@ Value splitAt(const std::string &text, const Value *separator, int64_t most,
   return texts(std::move(parts));
 }
 
+/// The lines of a text, which end where Python's do.
 std::vector<std::string> linesOf(const std::string &text) {
   std::vector<std::string> lines;
-  for (size_t at = 0; at < text.size();) {
-    size_t end = std::min(text.find('\n', at), text.size());
-    size_t stop =
-        end > at && end < text.size() && text[end - 1] == '\r' ? end - 1 : end;
-    lines.push_back(text.substr(at, stop - at));
-    at = end + 1;
+  bool isOpen = false, isReturn = false;
+  for (const std::string &character : charactersOf(text)) {
+    int32_t c = decodeUtf8(character, 0).value;
+    bool isPair = std::exchange(isReturn, c == '\r') && c == '\n';
+    bool ends = (c >= '\n' && c <= '\r') || (c >= 0x1C && c <= 0x1E) ||
+                c == 0x85 || c == 0x2028 || c == 0x2029;
+    if (isPair)
+      continue;
+    if (!std::exchange(isOpen, !ends))
+      lines.emplace_back();
+    if (!ends)
+      lines.back() += character;
   }
   return lines;
 }
@@ -432,16 +439,39 @@ std::string indented(const Arguments &arguments) {
                             width ? width->asInteger("`width`") : 4, 0, 1000)),
                         ' ');
   std::string result;
-  size_t at = 0;
-  for (bool isFirst = true; at <= text.size(); isFirst = false) {
-    size_t end = std::min(text.find('\n', at), text.size());
-    std::string line = text.substr(at, end - at);
+  bool isFirst = true;
+  for (const std::string &line : linesOf(text + "\n")) {
     bool wants = isFirst ? first && first->truth()
                          : !line.empty() || (blank && blank->truth());
     result += (isFirst ? "" : "\n") + (wants ? space : "") + line;
-    at = end + 1;
+    isFirst = false;
   }
   return result;
+}
+
+/// How `tojson` writes.
+JsonForm jsonForm(const Arguments &arguments) {
+  auto given = [&](const char *name) {
+    const Value *value = arguments.find(SIZE_MAX, name);
+    return value && !value->is(Value::None) ? value : nullptr;
+  };
+  JsonForm form;
+  if (const Value *ascii = given("ensure_ascii"))
+    form.ascii = ascii->truth();
+  if (const Value *sorts = given("sort_keys"))
+    form.sorts = sorts->truth();
+  if (const Value *indent = given("indent")) {
+    form.indent = std::clamp<int64_t>(indent->asInteger("`indent`"), 0, 100);
+    form.comma = ",";
+  }
+  if (const Value *between = given("separators")) {
+    std::vector<Value> texts = itemsOf(*between);
+    if (texts.size() != 2)
+      throw Problem{"`separators` are two texts"};
+    form.comma = texts[0].asText("a separator");
+    form.colon = texts[1].asText("a separator");
+  }
+  return form;
 }
 
 /// What a filter takes beside its value: by place and by name, or by name
@@ -457,7 +487,7 @@ struct Parameters {
 void requireKnown(std::string_view filter, const Arguments &arguments) {
   static const Parameters all[] = {
       {"trim", 1, {"chars"}},
-      {"tojson", 0, {"indent", "ensure_ascii"}},
+      {"tojson", 0, {"indent", "ensure_ascii", "separators", "sort_keys"}},
       {"default", 2, {"default_value", "boolean"}},
       {"d", 2, {"default_value", "boolean"}},
       {"replace", 3, {"old", "new", "count"}},
@@ -499,16 +529,8 @@ std::optional<Value> applied(std::string_view name,
         strip(text(), true, true, strippedBy(argument(1, "chars"))));
   if (name == "length" || name == "count")
     return Value::number(lengthOf(x));
-  if (name == "tojson") {
-    const Value *indent = argument(SIZE_MAX, "indent"),
-                *ascii = argument(SIZE_MAX, "ensure_ascii");
-    return Value::string(
-        toJson(x,
-               indent && !indent->is(Value::None)
-                   ? std::clamp<int64_t>(indent->asInteger("`indent`"), 0, 100)
-                   : -1,
-               ascii && ascii->truth()));
-  }
+  if (name == "tojson")
+    return Value::string(toJson(x, jsonForm(arguments)));
   if (name == "default" || name == "d") {
     const Value *other = argument(1, "default_value");
     const Value *alsoFalse = argument(2, "boolean");

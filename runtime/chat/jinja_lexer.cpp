@@ -141,7 +141,8 @@ private:
         size_t end = i + mark.size() + (signs ? 1 : 0);
         bool isRaw = !isPrint && tokens.size() == first + 2 &&
                      tokens[first].text == "raw";
-        close(end, sign == '-', !isPrint && sign != '+');
+        // The line of `raw` ends in its text.
+        close(end, sign == '-', !isPrint && !isRaw && sign != '+');
         if (isRaw)
           raw(open);
         return;
@@ -157,7 +158,9 @@ private:
     for (size_t tag = source.find("{%", at); tag != std::string_view::npos;
          tag = source.find("{%", tag + 2)) {
       size_t i = tag + 2;
-      while (i < source.size() && (isBlank(source[i]) || source[i] == '-'))
+      if (i < source.size() && (source[i] == '-' || source[i] == '+'))
+        ++i;
+      while (i < source.size() && isBlank(source[i]))
         ++i;
       if (!source.substr(i).starts_with("endraw"))
         continue;
@@ -166,7 +169,7 @@ private:
         break;
       at = from;
       addData(tag);
-      close(end + 2, source[end - 1] == '-', true);
+      close(end + 2, source[end - 1] == '-', source[end - 1] != '+');
       return;
     }
     fail(open, "`raw` has no `endraw`");

@@ -320,7 +320,7 @@ std::string Value::repr() const {
   }
   if (kind == Callable)
     return "<function " + text + ">";
-  return str();
+  return kind == Undefined ? "Undefined" : str();
 }
 
 bool equal(const Value &a, const Value &b) {
@@ -465,14 +465,18 @@ static std::string keyText(const Value &key) {
   return key.is(Value::String) ? key.text : toJson(key);
 }
 
-static std::string jsonText(const Value &value, int64_t indent, bool ascii,
+static std::string jsonText(const Value &value, const JsonForm &form,
                             int64_t depth) {
-  std::string inner = indent < 0 ? "" : "\n", outer = inner;
-  if (indent >= 0) {
-    inner.append(static_cast<size_t>(indent * (depth + 1)), ' ');
-    outer.append(static_cast<size_t>(indent * depth), ' ');
+  std::string inner = form.indent < 0 ? "" : "\n", outer = inner;
+  if (form.indent >= 0) {
+    inner.append(static_cast<size_t>(form.indent * (depth + 1)), ' ');
+    outer.append(static_cast<size_t>(form.indent * depth), ' ');
   }
-  const char *comma = indent < 0 ? ", " : ",";
+  std::string result;
+  auto add = [&](const std::string &item) {
+    result += (result.empty() ? "" : form.comma) + inner + item;
+    requireRoom(result.size());
+  };
   switch (value.kind) {
   case Value::None:
     return "null";
@@ -482,24 +486,20 @@ static std::string jsonText(const Value &value, int64_t indent, bool ascii,
   case Value::Float:
     return value.str();
   case Value::String:
-    return jsonString(value.text, ascii);
-  case Value::List: {
-    std::string result;
-    for (const Value &item : *value.list) {
-      result += (result.empty() ? "" : comma) + inner +
-                jsonText(item, indent, ascii, depth + 1);
-      requireRoom(result.size());
-    }
+    return jsonString(value.text, form.ascii);
+  case Value::List:
+    for (const Value &item : *value.list)
+      add(jsonText(item, form, depth + 1));
     return result.empty() ? "[]" : "[" + result + outer + "]";
-  }
   case Value::Dict: {
-    std::string result;
-    for (const auto &[key, member] : *value.dict) {
-      result += (result.empty() ? "" : comma) + inner +
-                jsonString(keyText(key), ascii) + ": " +
-                jsonText(member, indent, ascii, depth + 1);
-      requireRoom(result.size());
-    }
+    Items members = *value.dict;
+    if (form.sorts)
+      std::ranges::sort(members, [](const auto &a, const auto &b) {
+        return compare(a.first, b.first) < 0;
+      });
+    for (const auto &[key, member] : members)
+      add(jsonString(keyText(key), form.ascii) + form.colon +
+          jsonText(member, form, depth + 1));
     return result.empty() ? "{}" : "{" + result + outer + "}";
   }
   case Value::Undefined:
@@ -509,8 +509,8 @@ static std::string jsonText(const Value &value, int64_t indent, bool ascii,
   throw Problem{std::string("JSON cannot hold ") + value.describe()};
 }
 
-std::string toJson(const Value &value, int64_t indent, bool ascii) {
-  return jsonText(value, indent, ascii, 0);
+std::string toJson(const Value &value, const JsonForm &form) {
+  return jsonText(value, form, 0);
 }
 
 } // namespace tfm::jinja

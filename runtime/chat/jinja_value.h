@@ -125,8 +125,15 @@ bool contains(const Value &b, const Value &a);
 /// What a loop goes over: the items of a list, the keys of a dictionary, the
 /// characters of a text; throws Problem for any other but an undefined one.
 std::vector<Value> itemsOf(const Value &value);
-/// `json.dumps(x, ensure_ascii=ascii, indent=indent)`; below 0 on one line.
-std::string toJson(const Value &value, int64_t indent = -1, bool ascii = false);
+/// How JSON is written: the arguments of Python's `json.dumps`.
+struct JsonForm {
+  int64_t indent = -1; ///< below 0 on one line
+  bool ascii = false;  ///< other characters are escapes
+  bool sorts = false;  ///< by their keys
+  std::string comma = ", ", colon = ": ";
+};
+/// `json.dumps(value)`.
+std::string toJson(const Value &value, const JsonForm &form = {});
 
 /// The characters of a text, each a text of its own.
 std::vector<std::string> charactersOf(std::string_view text);

@@ -173,8 +173,8 @@ TEST(ChatTemplate, BoundsWhatValuesHold) {
       {"{{ range(-9223372036854775807 - 1, 0) }}", "`range` has no end"},
       {"{{ strftime_now('%c' * 100) }}", "more than 255 bytes"},
       // Nor is an argument dropped.
-      {"{{ {}|tojson(sort_keys=true) }}", "not supported with `sort_keys`"},
-      {"{{ []|tojson(separators=1) }}", "with `separators`"},
+      {"{{ {}|tojson(default=1) }}", "not supported with `default`"},
+      {"{{ []|tojson(separators=[',']) }}", "`separators` are two texts"},
       {"{{ {}|dictsort(reverse=true) }}", "not supported with `reverse`"},
       {"{{ '7'|int(0, 16) }}", "not supported with so many arguments"},
       {"{{ ['a']|map('join', d=', ')|list }}", "not supported with `d`"},
@@ -222,6 +222,12 @@ TEST(ChatTemplate, ReadsDictionariesAsPythonDoes) {
   EXPECT_EQ(rendered("{{ {'b': 'é☃𝄞', 'a': '\"\\n'}|"
                      "tojson(ensure_ascii=True) }}"),
             R"({"b": "\u00e9\u2603\ud834\udd1e", "a": "\"\n"})");
+  EXPECT_EQ(rendered("{{ {'b': [1, 2], 'a': {}}|"
+                     "tojson(separators=(',', ':'), sort_keys=True) }}"),
+            R"({"a":{},"b":[1,2]})");
+  EXPECT_EQ(rendered("{{ {'b': [1]}|tojson(indent=1, separators=('; ', '=')) "
+                     "}}{{ [1, 2]|tojson(indent=none, separators=none) }}"),
+            "{\n \"b\"=[\n  1\n ]\n}[1, 2]");
   EXPECT_EQ(rendered("{{ [3, 1, 2]|min }}{{ ['b', 'A', 'c']|max }}"
                      "{{ ['b', 'B']|min(case_sensitive=true) }}{{ []|min }}"
                      "{{ [{'a': 3}, {'a': 1}]|min(attribute='a') }}"),
@@ -233,6 +239,20 @@ TEST(ChatTemplate, ReadsDictionariesAsPythonDoes) {
             "16: `format` has no argument for `{}`");
   EXPECT_EQ(rendered("{{ '{:>3}'.format(1) }}"),
             "17: `format` is not supported with `{:>3}`");
+}
+
+// What transformers renders of these.
+TEST(ChatTemplate, EndsLinesAsPythonDoes) {
+  EXPECT_EQ(rendered("{{ 'a\\r\\nb\\rc\\u2028\\x0b\\n\\nd\\n'.splitlines() }}"
+                     "{{ ''.splitlines() }}{{ '\\r\\r\\n'.splitlines() }}"),
+            "['a', 'b', 'c', '', '', '', 'd'][]['', '']");
+  EXPECT_EQ(rendered("{{ 'a\\r\\nb\\r\\rc\\n'|indent(2) }}|{{ ''|indent }}|"
+                     "{{ 'a\\n'|indent(1, blank=true) }}"),
+            "a\n  b\n\n  c\n||a\n ");
+  EXPECT_EQ(rendered("a\n{% raw %}\n{{ b }}\n {%+ endraw %}\nc"),
+            "a\n\n{{ b }}\n c");
+  EXPECT_EQ(rendered("{% raw -%}\n b {%- endraw +%}\nc"), "b\nc");
+  EXPECT_EQ(rendered("{{ [nothing] }}{{ nothing }}"), "[Undefined]");
 }
 
 // As `apply_chat_template` prepares them.
