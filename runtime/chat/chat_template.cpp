@@ -21,16 +21,19 @@ using nlohmann::ordered_json;
 
 namespace tfm {
 
-ChatTemplate::ChatTemplate(std::string text, std::string name)
+ChatTemplate::Program::Program(std::string text, std::string name)
     : source(replaceInvalidUtf8(text)), origin(std::move(name)) {
   try {
-    program = jinja::parse(source);
+    statements = jinja::parse(source);
   } catch (const jinja::PlacedProblem &problem) {
     fail(problem);
   }
 }
 
-void ChatTemplate::fail(const jinja::PlacedProblem &problem) const {
+ChatTemplate::ChatTemplate(std::string text, std::string origin)
+    : program(std::move(text), std::move(origin)) {}
+
+void ChatTemplate::Program::fail(const jinja::PlacedProblem &problem) const {
   std::string_view before = std::string_view(source).substr(0, problem.at);
   auto line = 1 + std::ranges::count(before, '\n');
   size_t column = 1 + countCodePoints(before.substr(before.rfind('\n') + 1));
@@ -62,6 +65,17 @@ void ChatTemplate::setTokens(const ordered_json &config) {
       }
 }
 
+/// That called `name` of several templates.
+static std::optional<std::string> templateCalled(const char *name,
+                                                 const ordered_json &several) {
+  if (several.is_array())
+    for (const ordered_json &entry : several)
+      if (entry.is_object() && entry.value("name", ordered_json()) == name &&
+          entry.contains("template") && entry["template"].is_string())
+        return entry["template"].get<std::string>();
+  return std::nullopt;
+}
+
 /// The template of a tokenizer_config.json: a text, or that called `default`
 /// of several.
 static std::optional<std::string> templateOf(const ordered_json &config,
@@ -71,12 +85,8 @@ static std::optional<std::string> templateOf(const ordered_json &config,
     return std::nullopt;
   if (found->is_string())
     return found->get<std::string>();
-  if (found->is_array())
-    for (const ordered_json &entry : *found)
-      if (entry.is_object() &&
-          entry.value("name", ordered_json()) == "default" &&
-          entry.contains("template") && entry["template"].is_string())
-        return entry["template"].get<std::string>();
+  if (std::optional<std::string> text = templateCalled("default", *found))
+    return text;
   throw InputError(path + ": chat_template is neither a text nor a list with "
                           "one called default");
 }
@@ -106,6 +116,9 @@ std::optional<ChatTemplate> ChatTemplate::ofFolder(const std::string &folder) {
   if (!text)
     return std::nullopt;
   ChatTemplate result(*text, origin);
+  if (origin != own)
+    if (auto other = templateCalled("tool_use", config["chat_template"]))
+      result.withTools.emplace(*other, origin + " called tool_use");
   // Older folders name some of these tokens in a file of their own.
   ordered_json tokens =
       objectIn(folder + "/special_tokens_map.json", "the tokenizer's settings");
@@ -122,11 +135,21 @@ void ChatTemplate::setVariables(const ordered_json &object) {
 std::string ChatTemplate::render(const Conversation &conversation,
                                  std::time_t now, bool forAnswer) const {
   using jinja::Value;
-  // To a template what is null is not there.
+  // To a template what is null is not there, and what was thought before an
+  // answer has the names that templates know, whichever it was given.
   ordered_json told = conversation.messages;
-  for (ordered_json &message : told)
+  for (ordered_json &message : told) {
     for (auto entry = message.begin(); entry != message.end();)
       entry = entry->is_null() ? message.erase(entry) : std::next(entry);
+    for (const char *name : {"reasoning_content", "thinking", "reasoning"})
+      if (auto thought = message.find(name); thought != message.end()) {
+        ordered_json value = *thought;
+        if (!message.contains("thinking"))
+          message["thinking"] = value;
+        message["reasoning_content"] = std::move(value);
+        break;
+      }
+  }
   // Of several of one name the first one counts.
   jinja::Members all = {{"messages", Value::fromJson(told)},
                         {"add_generation_prompt", Value::boolean(forAnswer)}};
@@ -135,10 +158,14 @@ std::string ChatTemplate::render(const Conversation &conversation,
   all.insert(all.end(), variables.begin(), variables.end());
   all.emplace_back("tools", Value::none());
   all.emplace_back("documents", Value::none());
+  auto tools =
+      std::ranges::find(all, "tools", &jinja::Members::value_type::first);
+  const Program &used =
+      withTools && !tools->second.is(Value::None) ? *withTools : program;
   try {
-    return jinja::render(program, std::move(all), now);
+    return jinja::render(used.statements, std::move(all), now);
   } catch (const jinja::PlacedProblem &problem) {
-    fail(problem);
+    used.fail(problem);
   }
 }
 

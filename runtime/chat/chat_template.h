@@ -32,8 +32,9 @@ public:
   ChatTemplate(std::string source, std::string origin);
 
   /// That of a folder: chat_template.jinja, or `chat_template` in
-  /// tokenizer_config.json, with the special tokens of the latter. Nothing
-  /// where it has none.
+  /// tokenizer_config.json, where conversations with tools may have one of
+  /// their own, with the special tokens of the latter. Nothing where it has
+  /// none.
   static std::optional<ChatTemplate> ofFolder(const std::string &folder);
 
   /// That within a gguf file, likewise.
@@ -53,12 +54,20 @@ public:
   const std::string &endToken() const { return end; }
 
 private:
+  struct Program {
+    Program(std::string text, std::string origin);
+    [[noreturn]] void fail(const jinja::PlacedProblem &problem) const;
+
+    std::string source, origin;
+    jinja::Statements statements;
+  };
+
   /// The special tokens of a tokenizer_config.json.
   void setTokens(const nlohmann::ordered_json &config);
-  [[noreturn]] void fail(const jinja::PlacedProblem &problem) const;
 
-  std::string source, origin, end;
-  jinja::Statements program;
+  Program program;
+  std::optional<Program> withTools; ///< instead, where there are tools
+  std::string end;
   jinja::Members variables;
 };
 

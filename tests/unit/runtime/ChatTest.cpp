@@ -256,6 +256,21 @@ TEST(ChatTemplate, EndsLinesAsPythonDoes) {
 }
 
 // As `apply_chat_template` prepares them.
+TEST(ChatTemplate, ThoughtsHaveTheNamesThatTemplatesKnow) {
+  ChatTemplate chat("{% for m in messages %}{{ m.reasoning_content }}/"
+                    "{{ m.thinking }}/{{ m.reasoning }};{% endfor %}",
+                    "t");
+  EXPECT_EQ(chat.render(conversationOf(R"([
+              {"role": "user", "content": "a"},
+              {"role": "assistant", "content": "a", "reasoning_content": "x"},
+              {"role": "assistant", "content": "a", "thinking": "x"},
+              {"role": "assistant", "content": "a", "reasoning": "x"},
+              {"role": "assistant", "content": "a", "reasoning_content": null,
+               "reasoning": "x", "thinking": "y"}])",
+                                       "c"),
+                        0),
+            "//;x/x/;x/x/;x/x/x;y/y/x;");
+}
 TEST(ChatTemplate, WhatIsNullIsNotInMessages) {
   test::TemporaryFolder folder;
   std::ofstream(folder.path + "/chat_template.jinja")
@@ -278,6 +293,8 @@ TEST(ChatTemplate, StandsInAFolder) {
   auto write = [&](const char *name, const std::string &text) {
     std::ofstream(folder.path + "/" + name) << text;
   };
+  const char *withTool = R"({"messages": [{"role": "user", "content": "T"}],
+                             "tools": [{"name": "f"}]})";
   EXPECT_FALSE(ChatTemplate::ofFolder(folder.path));
   write("tokenizer_config.json",
         R"({"bos_token": {"content": "<s>"}, "eos_token": "</s>",
@@ -288,11 +305,22 @@ TEST(ChatTemplate, StandsInAFolder) {
   ASSERT_TRUE(chat);
   EXPECT_EQ(chat->endToken(), "</s>");
   EXPECT_EQ(chat->render(conversationOf("Hi [1]", "x"), 0), "<s>Hi [1]</s>");
+  EXPECT_EQ(chat->render(conversationOf(withTool, "x"), 0), "<s>T</s>");
   EXPECT_EQ(chat->render(conversationOf(R"([{"role": "user", "content": "a"},
                                         {"role": "assistant", "content": "b"}])",
                                         "x"),
                          0),
             "<s>a</s>b</s>");
+  // Where there are tools, that for their use.
+  write("tokenizer_config.json", R"({"bos_token": "<s>", "chat_template": [
+    {"name": "default", "template": "d"},
+    {"name": "tool_use", "template": "{{ bos_token }}{{ tools[0].name }}{{ 1.x.y }}"}]})");
+  chat = ChatTemplate::ofFolder(folder.path);
+  EXPECT_EQ(chat->render(conversationOf("a", "x"), 0), "d");
+  EXPECT_EQ(messageOf<InputError>(
+                [&] { chat->render(conversationOf(withTool, "x"), 0); }),
+            folder.path + "/tokenizer_config.json: chat_template called "
+                          "tool_use:1:41: `.x` is undefined, and has no `y`");
   // A file of its own goes first.
   write("chat_template.jinja", "{{ messages[0].role }}\n");
   EXPECT_EQ(ChatTemplate::ofFolder(folder.path)
