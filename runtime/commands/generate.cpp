@@ -29,6 +29,7 @@
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -189,9 +190,11 @@ GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
 std::string promptOf(const GenerateCommand &command) {
   if (command.promptFile.empty())
     return command.prompt;
-  return readFile(command.promptFile == "-" ? std::string(standardInput)
-                                            : command.promptFile,
-                  "the prompt");
+  std::string text = readFile(command.promptFile == "-"
+                                  ? std::string(standardInput)
+                                  : command.promptFile,
+                              "the prompt");
+  return std::string(withoutByteOrderMark(text));
 }
 
 /// What messages call the one prompt.
@@ -396,15 +399,20 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
   size_t lines = 0, bad = 0;
   char *line = nullptr;
   size_t capacity = 0;
+  int fault = 0;
   while (true) {
     if (isTerminal)
       say("> ");
     stopText.store(false);
     ssize_t length = getline(&line, &capacity, stdin);
-    if (length < 0)
+    if (length < 0) {
+      fault = std::ferror(stdin) ? errno : 0;
       break;
+    }
     ++lines;
     std::string_view typed(line, static_cast<size_t>(length));
+    if (lines == 1)
+      typed = withoutByteOrderMark(typed);
     for (char end : {'\n', '\r'})
       if (typed.ends_with(end))
         typed.remove_suffix(1);
@@ -451,6 +459,9 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
   std::free(line);
   if (stopText.load())
     throw Interrupted("");
+  if (fault != 0)
+    throw InputError("cannot read standard input: " +
+                     std::string(std::strerror(fault)));
   if (bad > 0 && !isTerminal)
     throw InputError(fmt::format("{} of {} lines could not be continued, see "
                                  "above",

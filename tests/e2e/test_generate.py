@@ -510,6 +510,20 @@ class ManyTexts(Folder):
         self.assertIn("error: standard input:2: ", result.stderr)
         self.assertTrue(result.stderr.endswith("error: 1 of 3 lines could not be continued, see above\n"), result.stderr)
 
+    def test_standard_input_that_cannot_be_read(self):
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        self.addCleanup(os.close, descriptor)
+        result = run(self.one, "generate", "--weights", self.source, "-i", stdin=descriptor)
+        self.assertEqual((result.returncode, result.stdout, result.stderr),
+                         (INPUT_ERROR, "", "error: cannot read standard input: Is a directory\n"))
+
+    def test_a_byte_order_mark_is_no_part_of_a_prompt(self):
+        (self.folder / "marked.txt").write_text("\ufeff5 6")
+        generate = [self.one, "generate", "--weights", self.source, "--greedy", "--tokens", "2"]
+        text = run(*generate, "--prompt", "5 6").stdout
+        self.assertEqual(run(*generate, "--prompt-file", self.folder / "marked.txt").stdout, text)
+        self.assertEqual(run(*generate, "-i", stdin="\ufeff5 6\n\ufeff5\n").stdout, text)
+
     def test_what_has_no_effect_is_said(self):
         generate = ["generate", "--weights", self.source, "--tokens", "1"]
         for options, note in ((["--greedy", "--temperature", "2", "--top-k", "3"],
