@@ -107,7 +107,7 @@ std::optional<ChatTemplate> ChatTemplate::ofFolder(const std::string &folder) {
   ordered_json config = objectIn(path, "the tokenizer's settings");
   std::optional<std::string> text;
   std::string origin = own;
-  if (fileExists(own)) {
+  if (folderHas(own)) {
     text = readRegularFile(own, "the chat template");
   } else {
     text = templateOf(config, path);

@@ -190,10 +190,10 @@ GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
 std::string promptOf(const GenerateCommand &command) {
   if (command.promptFile.empty())
     return command.prompt;
-  std::string text = readFile(command.promptFile == "-"
-                                  ? std::string(standardInput)
-                                  : command.promptFile,
-                              "the prompt");
+  std::string text =
+      readFile(command.promptFile == "-" ? std::string(standardInput)
+                                         : command.promptFile,
+               "the prompt");
   return std::string(withoutByteOrderMark(text));
 }
 

@@ -45,6 +45,13 @@ std::string writeFailure(int error) {
   return std::strerror(error);
 }
 
+std::string whyNotMade(int error, const std::string &path) {
+  const std::string folder = folderOf(path);
+  return (error == ENOENT || error == ENOTDIR) && !isFolder(folder)
+             ? "there is no folder " + folder
+             : writeFailure(error);
+}
+
 /// Creates a file that is not there yet; links are not followed.
 static int createNew(const std::string &path) {
   return uninterrupted([&] {
@@ -119,7 +126,8 @@ AtomicFile::AtomicFile(std::string finalPath, const std::string &suffix)
     file = createNew(temporary);
   }
   if (file < 0)
-    throw InputError("cannot write " + path + ": " + writeFailure(errno));
+    throw InputError("cannot write " + path + ": " +
+                     whyNotMade(errno, isDevice ? path : target));
 }
 
 AtomicFile::~AtomicFile() {
@@ -203,6 +211,15 @@ void syncFolder(const std::string &folder) {
     throw InputError("cannot write " + folder + ": " + writeFailure(error));
 }
 
+/// What a link says that leads nowhere; empty for any other path.
+static std::string asDeadLink(const std::string &path) {
+  std::error_code none;
+  std::filesystem::path to = std::filesystem::read_symlink(path, none);
+  return to.empty() || fileExists(path)
+             ? ""
+             : "a link to " + to.string() + ", which is not there";
+}
+
 /// Makes a folder and its parents; adds to `made` what was not there.
 static void makeFolders(const std::string &path,
                         std::vector<std::string> &made) {
@@ -215,8 +232,10 @@ static void makeFolders(const std::string &path,
     if (error == 0)
       made.push_back(part);
     else if (!isFolder(part)) {
-      std::string why =
-          error == EEXIST ? part + " is a file" : writeFailure(error);
+      std::string link = asDeadLink(part);
+      std::string why = error == EEXIST
+                            ? part + " is " + (link.empty() ? "a file" : link)
+                            : writeFailure(error);
       throw InputError("cannot make the folder " + path + ": " + why);
     }
   }
@@ -307,6 +326,19 @@ bool isSameFile(const std::string &path, const std::string &other) {
 bool fileExists(const std::string &path) {
   struct stat status;
   return look(path, status);
+}
+
+bool folderHas(const std::string &path) {
+  struct stat status;
+  if (look(path, status))
+    return true;
+  if (errno == EACCES)
+    throw InputError("cannot look at " + path + ": " + std::strerror(EACCES));
+  if (std::string link = asDeadLink(path); !link.empty())
+    throw InputError(path + " is " + link +
+                     ": copy the folder with what its links lead to (cp -rL), "
+                     "or download it again");
+  return false;
 }
 
 bool isRegularFile(const std::string &path) {

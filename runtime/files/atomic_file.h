@@ -86,6 +86,8 @@ std::string withoutSlashes(std::string path);
 
 /// Why a file cannot be written, from `errno`, and what to do.
 std::string writeFailure(int error);
+/// The same of a file that cannot be made: there may be no folder for it.
+std::string whyNotMade(int error, const std::string &path);
 
 /// Makes a folder and its parents; throws InputError.
 void makeFolder(const std::string &path);
@@ -120,6 +122,10 @@ std::string readRegularFile(const std::string &path, std::string_view purpose);
 /// Whether there is a file (or folder) of that name. Where the system cannot
 /// tell, as the disk fails, they throw InputError.
 bool fileExists(const std::string &path);
+/// The same of what a folder of a model may have. What is there and cannot be
+/// had is an InputError, too: a link that leads nowhere, as copies of caches
+/// have, and what lies in a folder that nobody but others may enter.
+bool folderHas(const std::string &path);
 bool isRegularFile(const std::string &path);
 bool isFolder(const std::string &path);
 /// Whether two paths lead to one file, so that writing one of them would

@@ -112,7 +112,7 @@ void requireCheckpoint(const std::string &folder) {
   std::string missing;
   int count = 0;
   for (std::string name : checkpointFiles)
-    if (!fileExists(folder + "/" + name))
+    if (!folderHas(folder + "/" + name))
       missing += (count++ ? ", " : "") + name;
   if (count == 0)
     return;

@@ -98,7 +98,7 @@ std::map<std::string, std::string> companionsOf(const std::string &from,
   std::map<std::string, std::string> texts;
   for (const char *name : companions) {
     const std::string path = from + "/" + name, target = out + "/" + name;
-    if (isFolder(from) && fileExists(path))
+    if (isFolder(from) && folderHas(path))
       texts[target] = readRegularFile(path, "the tokenizer");
   }
   return texts;

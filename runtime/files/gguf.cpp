@@ -346,7 +346,7 @@ void GgufReader::openParts() {
   uint64_t begin = dataBytes();
   for (int64_t part = 2; part <= count; ++part) {
     const std::string next = stem + ending(part);
-    if (!fileExists(next))
+    if (!folderHas(next))
       throw InputError(fmt::format("{} is missing: {} is the first of {} parts "
                                    "of a model",
                                    next, path(), count));

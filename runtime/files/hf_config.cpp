@@ -193,7 +193,7 @@ std::optional<ConfigComparison> compareConfig(const std::string &path,
                                               const ModelDescription &model) {
   const bool isOneFile = isGguf(path) && !isFolder(path);
   std::string file = isOneFile ? path : path + "/config.json";
-  if (!isOneFile && (!isFolder(path) || !fileExists(file)))
+  if (!isOneFile && (!isFolder(path) || !folderHas(file)))
     return std::nullopt;
   const std::string text =
       isOneFile ? ""

@@ -55,7 +55,7 @@ ordered_json orderedJsonOf(std::string_view text) {
 }
 
 ordered_json objectIn(const std::string &path, std::string_view purpose) {
-  if (!fileExists(path))
+  if (!folderHas(path))
     return ordered_json::object();
   const std::string text = readRegularFile(path, purpose);
   ordered_json object = orderedJsonOf(text);

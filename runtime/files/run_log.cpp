@@ -57,7 +57,7 @@ void RunLog::openFile(const std::string &newPath, int flags) {
                      (errno == ENXIO
                           ? "it is a pipe that nobody reads: start its reader "
                             "first"
-                          : writeFailure(errno)));
+                          : whyNotMade(errno, path)));
 }
 
 /// Whether the file has other names, under which it must stay as it is.

@@ -51,7 +51,7 @@ std::pair<json, std::string> saidIn(const std::string &folder,
                                     const std::string &key) {
   for (const char *name : {generationName, "config.json"}) {
     std::string path = folder + "/" + name;
-    if (!isFolder(folder) || !fileExists(path))
+    if (!isFolder(folder) || !folderHas(path))
       continue;
     const std::string text = readRegularFile(path, "the configuration");
     json root = jsonOf(text);
@@ -127,7 +127,7 @@ std::map<std::string, std::string> textSettingsOf(const std::string &weights,
     const std::string folder = folderOfWeights(weights);
     for (std::string name : textFiles)
       if (std::string path = folder + "/" + name;
-          name != "tokenizer.json" && fileExists(path))
+          name != "tokenizer.json" && folderHas(path))
         texts[name] = readRegularFile(path, "the tokenizer");
     if (std::string init = texts.empty() ? olderBeginning(folder) : "";
         !init.empty())

@@ -61,9 +61,9 @@ WeightFiles::WeightFiles(const std::string &path, const std::string &family)
   }
   std::string single = path + "/model.safetensors";
   std::string index = path + "/model.safetensors.index.json";
-  if (fileExists(single))
+  if (folderHas(single))
     addFile(std::make_unique<SafetensorsReader>(single));
-  else if (fileExists(index))
+  else if (folderHas(index))
     addShards(path, index);
   else
     throw InputError(
@@ -105,7 +105,7 @@ void WeightFiles::addShards(const std::filesystem::path &folder,
     const TensorFile *&file = shards[shard];
     if (!file) {
       std::string path = folder / shard;
-      if (!fileExists(path))
+      if (!folderHas(path))
         throw InputError(path + " is missing: " + index +
                          " says that some of the weights are in it");
       file =

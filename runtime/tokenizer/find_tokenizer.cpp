@@ -41,10 +41,10 @@ Found openFile(const std::string &path, const std::string &content) {
 Found openFolder(const std::string &folder, const std::string &kind) {
   std::string whole = folder + "/tokenizer.json";
   const char *purpose = "the tokenizer";
-  if (fileExists(whole))
+  if (folderHas(whole))
     return openFile(whole, readRegularFile(whole, purpose));
   std::string pieces = folder + "/tokenizer.model";
-  if (fileExists(pieces)) {
+  if (folderHas(pieces)) {
     Found found = openFile(pieces, readRegularFile(pieces, purpose));
     if (TokenizerPtr whole =
             asFolderSays(folder, /*isGpt2=*/false, *found.tokenizer))
@@ -53,7 +53,7 @@ Found openFolder(const std::string &folder, const std::string &kind) {
   }
   std::string vocabulary = folder + "/vocab.json";
   std::string merges = folder + "/merges.txt";
-  if (!fileExists(vocabulary) || !fileExists(merges))
+  if (!folderHas(vocabulary) || !folderHas(merges))
     return {};
   TokenizerSpec spec;
   spec.kind = kind == "bpe_words" ? kind : "gpt2";

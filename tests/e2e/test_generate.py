@@ -151,6 +151,32 @@ class Gpt2Folder(Fixture, Folder):
                 (folder / name).write_text(text)
                 self.ok(self.program, "generate", "--weights", folder, "--prompt", "1")
 
+    def test_links_that_lead_nowhere(self):
+        """A copy of a cache's folder that did not follow the links in it."""
+        folder = self.folder / "links"
+        generate = [self.program, "generate", "--weights", folder, "--prompt", "1"]
+        imports = [TFMC, "import", folder]
+        for name, commands in (("model.safetensors", [generate, imports]), ("config.json", [generate, imports]),
+                               ("generation_config.json", [generate, imports]), ("tokenizer.json", [generate, imports]),
+                               ("tokenizer_config.json", [[*generate, "--chat"]])):
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(self.source, folder, copy_function=shutil.copyfile)
+            (folder / name).unlink(missing_ok=True)
+            (folder / name).symlink_to("../../blobs/0123")
+            for command in commands:
+                result = run(*command)
+                self.assertEqual((result.returncode, result.stdout), (INPUT_ERROR, ""), result)
+                self.assertIn(f"error: {folder / name} is a link to ../../blobs/0123, which is not there: copy the "
+                              "folder with what its links lead to (cp -rL), or download it again\n", result.stderr)
+
+    @unittest.skipIf(os.geteuid() == 0, "root may look anywhere")
+    def test_folders_of_others(self):
+        folder = self.variant("others")
+        folder.chmod(0)
+        self.addCleanup(folder.chmod, 0o755)
+        self.assertIn(f"cannot look at {folder / 'model.safetensors'}: Permission denied",
+                      self.fails(self.program, "generate", "--weights", folder, "--prompt", "1"))
+
     def test_configuration_of_another_model(self):
         """What shapes do not show: every command that computes with the weights refuses them."""
         folder = self.folder / "other"

@@ -495,7 +495,11 @@ class Addition(WholeRun, unittest.TestCase):
     def test_bad_input_names_what_is_wrong(self):
         empty = self.path("empty.safetensors")
         empty.write_bytes(b"")
+        lost = self.path("lost")
+        lost.symlink_to("nowhere")
         for arguments, word in (
+                (["train", "--out", lost], f"cannot make the folder {lost}: {lost} is a link to nowhere, which is not "
+                                           "there\n"),
                 (["generate", "--weights", "no/such/run", "--prompt", "1+1="], "no/such/run"),
                 (["generate", "--weights", empty, "--prompt", "1+1="], "empty.safetensors"),
                 (["generate", "--weights", self.run_folder, "--prompt", "what?"], "w"),

@@ -97,7 +97,7 @@ public:
     }
     requireNotRead({options.folder, folder});
     configPath = isFile ? options.folder : folder + "/config.json";
-    if (!fileExists(configPath))
+    if (!folderHas(configPath))
       stop("there is no config.json in " + options.folder +
            ", so nothing says which model it is" + ggufInFolder() +
            adapterIn(folder));
@@ -246,7 +246,7 @@ private:
   void readGeneration() {
     const std::string path = folder + "/generation_config.json";
     json config = json::object();
-    if (fileExists(path))
+    if (folderHas(path))
       config = readObject(path, "how texts are generated");
     const std::string prefix = "generation_config.";
     std::vector<std::string> ignored;
@@ -369,7 +369,7 @@ private:
       std::vector<std::string> paths, names;
       for (const std::string &file : form.files)
         paths.push_back(folder + "/" + file);
-      if (!llvm::all_of(paths, fileExists))
+      if (!llvm::all_of(paths, folderHas))
         continue;
       for (const std::string &file : form.files) {
         std::string path = pathOf(file);
@@ -430,8 +430,8 @@ private:
       stop(configPath + " describes no model of the family " + modelType +
            "; it says " + said(unnamedIn(model.problems)));
     bool hasWeights =
-        isFile || fileExists(options.folder + "/model.safetensors") ||
-        fileExists(options.folder + "/model.safetensors.index.json");
+        isFile || folderHas(options.folder + "/model.safetensors") ||
+        folderHas(options.folder + "/model.safetensors.index.json");
     if (!hasWeights) {
       messages() << "tfmc: note: " << options.folder
                  << " has no model.safetensors to check the file against\n";
