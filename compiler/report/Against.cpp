@@ -264,7 +264,7 @@ static std::vector<float> readValues(const WeightFiles &weights,
   return stored.values(stored.outputAxis());
 }
 
-static bool sameBits(const std::vector<float> &a, const std::vector<float> &b) {
+bool tfm::sameBits(const std::vector<float> &a, const std::vector<float> &b) {
   return a.size() == b.size() &&
          std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }

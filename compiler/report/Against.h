@@ -120,6 +120,9 @@ llvm::Error compareConfig(const std::string &path, const ModelReport &report,
 llvm::Error compareValues(const std::string &path, Comparison &comparison,
                           const std::string &family = "");
 
+/// Whether both are the same numbers, NaN among them.
+bool sameBits(const std::vector<float> &a, const std::vector<float> &b);
+
 /// What differs, then one line that sums up; with `all` every tensor.
 void writeComparison(const Comparison &comparison, const std::string &path,
                      bool all, llvm::raw_ostream &os);

@@ -796,6 +796,15 @@ class Folders(unittest.TestCase):
         self.assertIn("9223372036854775806", compared.stdout)
         self.assertNotIn("layers=9223372036854775807", compared.stdout)
 
+    def test_values_are_for_whoever_loads_them(self):
+        """Also NaN, which no tensor that is stored once has as a copy of itself."""
+        file = pathlib.Path(self.model, "model.safetensors")
+        data = file.read_bytes()
+        begin = 8 + struct.unpack("<Q", data[:8])[0]
+        file.write_bytes(data[:begin] + b"\xff" * (len(data) - begin))
+        result = tfmc("import", self.model)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_pipes_are_no_files(self):
         for name in ("config.json", "generation_config.json", "tokenizer.json", "model.safetensors.index.json"):
             with self.subTest(name):

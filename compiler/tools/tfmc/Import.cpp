@@ -549,9 +549,11 @@ private:
       return values;
     };
     for (const TensorComparison &tensor : comparison.tensors)
-      for (const std::string &copy : tensor.storedNames)
-        if (begin(copy) != begin(tensor.storedNames.front()))
-          return std::pair(copy, tensor.storedNames.front());
+      for (size_t i = 1; i < tensor.storedNames.size(); ++i)
+        if (const std::string &copy = tensor.storedNames[i],
+            &first = tensor.storedNames.front();
+            !sameBits(begin(copy), begin(first)))
+          return std::pair(copy, first);
     return std::nullopt;
   }
 
