@@ -316,11 +316,23 @@ std::string readRegularFile(const std::string &path, std::string_view purpose) {
   return readFile(path, purpose);
 }
 
+static bool isSame(const struct stat &one, const struct stat &other) {
+  return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
 bool isSameFile(const std::string &path, const std::string &other) {
   struct stat status, otherStatus;
   return look(path, status) && look(other, otherStatus) &&
-         status.st_dev == otherStatus.st_dev &&
-         status.st_ino == otherStatus.st_ino;
+         isSame(status, otherStatus);
+}
+
+bool isStill(int file, const std::string &path) {
+  struct stat named, open;
+  if (!look(path, named))
+    return false;
+  if (file >= 0 && fstat(file, &open) != 0)
+    throw InputError("cannot look at " + path + ": " + std::strerror(errno));
+  return file < 0 || isSame(named, open);
 }
 
 bool fileExists(const std::string &path) {

@@ -131,6 +131,9 @@ bool isFolder(const std::string &path);
 /// Whether two paths lead to one file, so that writing one of them would
 /// destroy the other.
 bool isSameFile(const std::string &path, const std::string &other);
+/// Whether what has that name is the open `file` (below 0: whatever it is), and
+/// no other that was put in its place.
+bool isStill(int file, const std::string &path);
 
 } // namespace tfm
 

@@ -8,6 +8,7 @@
 #include "runtime/files/folder_lock.h"
 
 #include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -42,6 +43,10 @@ FolderLock::FolderLock(const std::string &folder) : file(openFolder(folder)) {
 FolderLock::~FolderLock() {
   if (file >= 0)
     close(file);
+}
+
+bool FolderLock::isOf(const std::string &folder) const {
+  return isStill(file, folder);
 }
 
 bool isLocked(const std::string &folder) {

@@ -22,6 +22,10 @@ public:
   FolderLock(const FolderLock &) = delete;
   FolderLock &operator=(const FolderLock &) = delete;
 
+  /// Whether the folder of that name is the one that is locked, and no other
+  /// that was put in its place.
+  bool isOf(const std::string &folder) const;
+
 private:
   int file;
 };

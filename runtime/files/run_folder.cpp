@@ -105,7 +105,17 @@ bool belongsTo(const std::string &path, const std::string &checksum,
 } // namespace
 
 RunFolder::RunFolder(std::string path, int64_t keep)
-    : made(path), folder(std::move(path)), keep(keep), lock(folder) {}
+    : made(path), folder(std::move(path)), keep(keep),
+      lock(std::in_place, folder) {}
+
+void RunFolder::makeAgain() {
+  if (holdsWeights(folder))
+    throw InputError(folder + " was moved or removed while it was trained in, "
+                              "and what has its name now holds other weights: "
+                              "move that away");
+  makeFolder(folder);
+  lock.emplace(folder);
+}
 
 void RunFolder::recover() {
   std::string pending = file(pendingState);

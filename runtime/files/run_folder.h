@@ -75,6 +75,11 @@ public:
     return folder + "/" + name;
   }
 
+  /// Whether it still is where it was, and nobody has moved or removed it.
+  bool isThere() const { return lock && lock->isOf(folder); }
+  /// Makes it anew, empty. Throws InputError where others have taken its place.
+  void makeAgain();
+
   /// Finishes a checkpoint that counts, or removes what there is of one that
   /// does not. Throws InputError where it is damaged.
   void recover();
@@ -106,7 +111,7 @@ private:
   FolderForFiles made; ///< goes where training never began
   std::string folder;
   int64_t keep;
-  FolderLock lock;
+  std::optional<FolderLock> lock; ///< none where it could not be made again
 };
 
 /// Whether a folder holds a checkpoint, also one whose renames are to be

@@ -94,6 +94,8 @@ void RunLog::openOfRun(const std::string &newPath, uint64_t bytes,
       own.write(begin);
     own.commit();
   }
+  if (file >= 0)
+    close(file);
   openFile(newPath, 0);
   struct stat status;
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
@@ -105,6 +107,7 @@ void RunLog::openOfRun(const std::string &newPath, uint64_t bytes,
       lseek(file, static_cast<off_t>(written), SEEK_SET) < 0)
     throw InputError("cannot write the log " + path + ": " +
                      writeFailure(errno));
+  checksum = Checksum();
   checksum.add(begin.data(), written);
   if (from.empty())
     return;
@@ -113,6 +116,8 @@ void RunLog::openOfRun(const std::string &newPath, uint64_t bytes,
   if (!failure.empty())
     throw InputError(failure);
 }
+
+bool RunLog::isThere() const { return isStill(file, path); }
 
 void RunLog::line(std::string_view text, bool now) {
   if (file < 0)

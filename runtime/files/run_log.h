@@ -38,9 +38,12 @@ public:
   void open(const std::string &path, bool anew);
   /// Opens the log of a run, which is a regular file, and keeps its first
   /// `bytes`: what came after the checkpoint that training goes on from happens
-  /// again. With `from`, these are the first ones of that file.
+  /// again. With `from`, these are the first ones of that file. Lines that are
+  /// not written yet go there, too.
   void openOfRun(const std::string &path, uint64_t bytes,
                  const std::string &from = "");
+  /// Whether the file of that name still is the one that is written.
+  bool isThere() const;
   /// One line without its end; written at once if `now` or the buffer is full.
   void line(std::string_view text, bool now = false);
   void flush();

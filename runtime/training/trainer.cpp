@@ -413,6 +413,8 @@ std::string Trainer::divergence(const std::string &what) const {
 }
 
 std::string Trainer::whatIsLeft() const {
+  if (isFolderLost)
+    return "";
   // The first of several processes speaks of it.
   if (savedAt && !options.out.empty())
     return fmt::format("; the checkpoint of step {} in {} is untouched: "
@@ -537,6 +539,7 @@ bool Trainer::validate(TrainResult &result) {
 
 void Trainer::keepBest(double loss) {
   try {
+    regainFolder();
     saveBest(*folder, model, position.step, loss);
     lowestLoss = loss;
   } catch (const InputError &error) {
@@ -600,6 +603,7 @@ void Trainer::save(bool goesOn) {
         fmt::format("{} has values that are not finite after step {}", bad,
                     position.step)));
   try {
+    regainFolder();
     if (lastSaveFailed)
       folder->recover();
     saveCheckpoint(*folder, model, position, [&](RunState &state) {
@@ -673,18 +677,17 @@ void Trainer::openRun() {
           lineBytes * std::min(position.steps - position.step, mostLines));
   checkSpace(*folder, model, needs);
   // What it begins with knows where its texts end, and how messages are put.
-  std::map<std::string, std::string> settings;
   if (const std::string from =
           options.init.empty() ? options.resume : options.init;
       isNew && !from.empty())
-    settings = textSettingsOf(from, tokenizer.size());
+    texts = textSettingsOf(from, tokenizer.size());
   if (isNew)
-    addEndTokens(settings, defaultOptions(recipe, tokenizer).endTokens);
+    addEndTokens(texts, defaultOptions(recipe, tokenizer).endTokens);
   if (isNew && recipe.hasEncoder)
-    setAnswerBegin(settings, answerMarks(recipe, tokenizer, "").begin);
+    setAnswerBegin(texts, answerMarks(recipe, tokenizer, "").begin);
   if (isNew && !options.overwrite) {
     requireNoOther(*folder, "tokenizer.json", json);
-    for (const auto &[name, text] : settings)
+    for (const auto &[name, text] : texts)
       requireNoOther(*folder, name, text);
   }
   if (!options.log.empty())
@@ -693,11 +696,13 @@ void Trainer::openRun() {
   if (isNew)
     folder->clear(options.overwrite);
   saveTokenizer(*folder, json, isNew);
-  for (const auto &[name, text] : settings) {
-    AtomicFile file(folder->file(name), nextSuffix);
-    file.write(text);
-    file.commit();
-  }
+  if (isNew)
+    saveTexts();
+  else
+    for (std::string name : textFiles)
+      if (std::string path = folder->file(name);
+          name != "tokenizer.json" && fileExists(path))
+        texts[name] = readRegularFile(path, "the run's texts");
   if (train.sample.interval.every > 0)
     sampleEnds = endTokensOf(options.out, tokenizer.size());
   try {
@@ -711,6 +716,40 @@ void Trainer::openRun() {
     lowestLoss = position.bestValidation;
   if (options.log.empty())
     openLog();
+}
+
+void Trainer::saveTexts() const {
+  for (const auto &[name, text] : texts) {
+    AtomicFile file(folder->file(name), nextSuffix);
+    file.write(text);
+    file.commit();
+  }
+}
+
+void Trainer::regainFolder() {
+  if (!folder->isThere()) {
+    isFolderLost = true;
+    savedAt.reset();
+    folder->makeAgain();
+    isFolderLost = false;
+  }
+  const std::string own = folder->file("log.jsonl");
+  const bool logs = options.log.empty();
+  if (fileExists(folder->file("tokenizer.json")) && (!logs || log.isThere()))
+    return;
+  if (!fileExists(own)) {
+    position.logBytes = 0;
+    position.logChecksum = Checksum().text();
+  }
+  if (logs && !log.isThere())
+    log.openOfRun(own, 0);
+  saveTexts();
+  saveTokenizer(*folder, tokenizerOfRun(recipe, tokenizer), /*isNew=*/true);
+  progress->clear();
+  say(fmt::format("warning: {}, or files in it, were moved or removed: "
+                  "training goes on there, without what is lost, such as the "
+                  "log until now\n",
+                  printable(options.out)));
 }
 
 void Trainer::openLog() {

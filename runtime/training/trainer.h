@@ -23,6 +23,7 @@
 
 #include <array>
 #include <atomic>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -157,6 +158,10 @@ private:
   /// Locks `out`, makes way in it where the run is new, and opens the log.
   void openRun();
   void openLog();
+  void saveTexts() const;
+  /// Makes again what somebody has moved or removed: the run's folder, and what
+  /// a checkpoint needs beside it. Throws InputError.
+  void regainFolder();
   /// Checkpoints that training will write at most.
   int64_t checkpointsToCome() const;
   /// Leaves out validations that nothing could be measured by, and says so
@@ -198,6 +203,9 @@ private:
   /// The loss of the weights in `best/`.
   std::optional<double> lowestLoss;
   bool lastSaveFailed = false;
+  bool isFolderLost = false; ///< moved or removed, and not made again
+  /// What the run knows of its texts beside the tokenizer, by name.
+  std::map<std::string, std::string> texts;
   std::string unwritten; ///< why `best/` or the trace could not be written
   std::optional<DataOrder> order;
   std::optional<Evaluator> evaluator;

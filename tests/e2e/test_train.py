@@ -292,6 +292,49 @@ class WholeRun:
                 self.assertEqual(process.wait(timeout=60), 130)
                 self.assertTrue((folder / "state.json").exists())
 
+    def test_a_folder_that_is_moved_or_removed_meanwhile(self):
+        for name in ("moved", "removed", "resumed", "log", "taken"):
+            with self.subTest(name):
+                folder, other = self.path(name), self.path(f"{name}-away")
+                log, begin, size = folder / "log.jsonl", ["--out", folder], -1
+                if name == "resumed":
+                    first = run(self.model, "train", "--steps", "2", *begin)
+                    self.assertEqual(first.returncode, 0, first.stderr)
+                    (folder / "tokenizer_config.json").write_text("{}")
+                    begin, size = ["--resume", folder], log.stat().st_size
+                process = subprocess.Popen([self.model, "train", "--steps", "1000000", *begin],
+                                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                self.addCleanup(process.kill)
+                while not log.exists() or log.stat().st_size == size:
+                    time.sleep(0.01)
+                process.send_signal(signal.SIGSTOP) # or it finds out before all is done
+                if name == "log":
+                    log.unlink()
+                else:
+                    folder.rename(other)
+                if name == "removed":
+                    shutil.rmtree(other)
+                if name == "taken":
+                    self.assertEqual(run(self.model, "train", "--steps", "1", *begin).returncode, 0)
+                    before = self.weights("taken")
+                process.send_signal(signal.SIGINT)
+                process.send_signal(signal.SIGCONT)
+                errors = process.communicate(timeout=60)[1]
+                if name == "taken":
+                    self.assertEqual(process.returncode, 1, errors)
+                    self.assertIn(f"error: {folder} was moved or removed while it was trained in, and what has its name "
+                                  "now holds other weights: move that away\n", errors)
+                    self.assertEqual(self.weights("taken"), before)
+                    continue
+                self.assertEqual(process.returncode, 130, errors)
+                self.assertIn(f"warning: {folder}, or files in it, were moved or removed: training goes on there", errors)
+                self.assertEqual((folder / "tokenizer_config.json").exists(), name == "resumed")
+                step = json.loads((folder / "state.json").read_text())["step"]
+                resumed = run(self.model, "train", "--resume", folder, "--steps", step + 1)
+                self.assertEqual(resumed.returncode, 0, resumed.stderr)
+                self.assertIn(f"going on from step {step} of {step + 1}", resumed.stderr)
+                self.assertEqual(tfmc("plot", folder, "-o", self.path("lost.html")).returncode, 0)
+
     def test_what_a_run_keeps_is_said(self):
         folder = self.path("kept")
         self.assertEqual(run(self.model, "train", "--steps", "2", "--lr", "0.5", "--out", folder).returncode, 0)
