@@ -271,11 +271,11 @@ public:
   /// and others for those that do not: steps that differ in it share none.
   virtual int64_t operandAlignment() const { return 1; }
 
-  /// Emits the kernel of a launch, copy or fill as a function of that name into
-  /// `kernels`; its arguments are what the step reads and writes, in the step's
-  /// order, and then what docs/design.md lists under "Kernels". Returns the
-  /// bytes of scratch that each thread needs for it. Fails, after an error at
-  /// the step, where there is no kernel that does it.
+  /// Emits the kernel of a launch, copy, fill or group as a function of that
+  /// name into `kernels`; its arguments are what the step reads and writes, in
+  /// the step's order, and then what docs/design.md lists under "Kernels".
+  /// Returns the bytes of scratch that each thread needs for it. Fails, after
+  /// an error at the step, where there is no kernel that does it.
   virtual mlir::FailureOr<int64_t> emitKernel(mlir::Operation *step,
                                               llvm::StringRef name,
                                               mlir::ModuleOp kernels) const = 0;
