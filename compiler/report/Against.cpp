@@ -9,6 +9,7 @@
 
 #include "compiler/report/Writers.h"
 #include "runtime/error.h"
+#include "runtime/files/family.h"
 #include "runtime/files/gguf.h"
 #include "runtime/files/stored_tensor.h"
 #include "runtime/tokenizer/utf8.h"
@@ -213,8 +214,8 @@ tfm::compareWithCheckpoint(const ModelReport &report,
         slot = &tensor;
       continue;
     }
-    bool isBeside = isBuffer(tensor.name, tensor.shape) ||
-                    llvm::is_contained(unused, tensor.name);
+    bool isBeside =
+        isBuffer(tensor.name, tensor.shape) || isUnused(unused, tensor.name);
     State state = isBeside ? State::Buffer : State::Unexpected;
     // A head that the model computes with its embedding's weights.
     if (isOutputLayer(tensor.name))

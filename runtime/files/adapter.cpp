@@ -10,6 +10,7 @@
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/export_folder.h"
+#include "runtime/files/hf_config.h"
 #include "runtime/files/merge.h"
 #include "runtime/files/temporaries.h"
 #include "runtime/files/weights.h"
@@ -82,6 +83,12 @@ std::vector<Corrected> correctedLayers(const Model &model,
   const std::vector<FloatTensor> tensors = parameterTensors(model);
   std::vector<std::vector<std::string>> names;
   std::optional<WeightFiles> published;
+  if (!source.empty() && isOfLargerModel(source, model.descriptor()))
+    throw InputError(source + " is of a larger model than " +
+                     model.descriptor().name +
+                     ", and PEFT has other names for its tensors: export with "
+                     "--merge, or begin training with an export of " +
+                     source);
   if (!source.empty())
     names = storedNames(tensors, published.emplace(source));
   std::map<std::string, size_t> places;

@@ -258,6 +258,7 @@ void exportFolder(const Model &model, std::vector<FloatTensor> tensors,
     WeightFiles published(source);
     std::vector<std::vector<std::string>> names =
         storedNames(tensors, published);
+    const bool isPart = isOfLargerModel(source, model.descriptor());
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (!published.tensors().contains(names[i].front()))
         throw InputError("the model has " + tensors[i].name + ", and " +
@@ -265,6 +266,9 @@ void exportFolder(const Model &model, std::vector<FloatTensor> tensors,
                          " has not: its config.json tells of a model without "
                          "it. Export to a .safetensors file, or where it "
                          "corrects a layer (`LoRA`) with --merge");
+      // Alone it has the names of its own class.
+      if (isPart)
+        names[i] = {tensors[i].name};
       for (const std::string &name : names[i]) {
         named.push_back(tensors[i]);
         named.back().name = name;

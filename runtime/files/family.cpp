@@ -193,16 +193,19 @@ void addTable(json &all, const std::string &name, int depth,
     bool isWord = member == "model_type" || member == "model" ||
                   member == "architecture" || member == "about";
     bool isList = member == "include" || member == "unused";
-    if (!isTable && !isWord && !isList && member != "gguf")
+    if (!isTable && !isWord && !isList && member != "gguf" &&
+        member != "part_of")
       wrongTable(file, "has `" + member + "`, which is not known");
     if (isTable || member == "gguf" ? !value.is_object()
         : isWord                    ? !isText(value)
-                                    : !isTexts(value))
+        : isList                    ? !isTexts(value)
+                                    : !isMap(value))
       wrongTable(file, "has a `" + member + "` of another kind");
   }
   for (const json &other : table.value("include", json::array()))
     addTable(all, other.get<std::string>(), depth + 1, load, nameOf);
-  for (const char *member : {"model_type", "model", "architecture", "unused"})
+  for (const char *member :
+       {"model_type", "model", "architecture", "unused", "part_of"})
     if (table.contains(member))
       all[member] = table[member];
   addGguf(all, file, table.value("gguf", json::object()));
@@ -281,6 +284,14 @@ std::vector<std::string> unusedTensors(const std::string &family) {
   return json::parse(family).value("unused", std::vector<std::string>());
 }
 
+bool isUnused(std::span<const std::string> unused, std::string_view tensor) {
+  return std::ranges::any_of(unused, [&](std::string_view name) {
+    return name.ends_with(".*")
+               ? tensor.starts_with(name.substr(0, name.size() - 1))
+               : tensor == name;
+  });
+}
+
 json ggufOf(const std::string &family, const std::string &path) {
   json table = family.empty() ? json::object() : json::parse(family);
   if (!table.contains("gguf"))
@@ -349,6 +360,25 @@ bool isOneOf(const json &value, const json &wanted) {
     return std::ranges::any_of(
         wanted, [&](const json &one) { return isSame(value, one); });
   return isSame(value, wanted);
+}
+
+/// What a table does with a path: whether it has a rule for it, or for what is
+/// within it.
+enum class Listed { No, Within, Yes };
+Listed listed(const json &rules, const std::string &path) {
+  Listed found = Listed::No;
+  auto look = [&](const std::string &name) {
+    if (name == path)
+      found = Listed::Yes;
+    else if (found == Listed::No && name.starts_with(path + "."))
+      found = Listed::Within;
+  };
+  for (const auto &[key, rule] : rules.items()) {
+    look(key);
+    for (const json &alias : rule.value("aliases", json::array()))
+      look(alias.get_ref<const std::string &>());
+  }
+  return found;
 }
 
 class Reader {
@@ -644,25 +674,6 @@ private:
     return "a text";
   }
 
-  /// What the table does with a path: whether it has a rule for it, or for what
-  /// is within it.
-  enum class Listed { No, Within, Yes };
-  Listed listed(const std::string &path) const {
-    Listed found = Listed::No;
-    auto look = [&](const std::string &name) {
-      if (name == path)
-        found = Listed::Yes;
-      else if (found == Listed::No && name.starts_with(path + "."))
-        found = Listed::Within;
-    };
-    for (const auto &[key, rule] : rules.items()) {
-      look(key);
-      for (const json &alias : rule.value("aliases", json::array()))
-        look(alias.get_ref<const std::string &>());
-    }
-    return found;
-  }
-
   bool isHarmless(const std::string &key) const {
     auto rule = rules.find(key);
     return rule != rules.end() && rule->contains("harmless");
@@ -675,7 +686,7 @@ private:
       const std::string path = prefix + name;
       // A dot in a name is not one between names: what such a key sets is not
       // set, but what is harmless is so under any name.
-      Listed state = listed(path);
+      Listed state = listed(rules, path);
       if (name.find('.') != std::string::npos && !isHarmless(path))
         state = Listed::No;
       if (state == Listed::Yes)
@@ -851,6 +862,24 @@ std::vector<FamilyKey> readByFamily(const json &family, const json &config,
                                     const std::vector<std::string> &ignored,
                                     const char *part) {
   return Reader(family.at(part), config, ignored).run();
+}
+
+std::optional<json> ownPart(const json &family, const json &config) {
+  const json keys = family.value("part_of", json::object());
+  auto type = config.find("model_type");
+  if (type == config.end() || !type->is_string())
+    return std::nullopt;
+  auto key = keys.find(type->get<std::string>());
+  auto part =
+      key == keys.end() ? config.end() : config.find(key->get<std::string>());
+  if (part == config.end() || !part->is_object())
+    return std::nullopt;
+  json own = *part;
+  own["model_type"] = family.at("model_type");
+  for (const auto &[name, value] : config.items())
+    if (name != "model_type" && listed(family.at("keys"), name) != Listed::No)
+      own[name] = value;
+  return own;
 }
 
 } // namespace tfm

@@ -19,7 +19,9 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tfm {
@@ -84,9 +86,19 @@ nlohmann::json writeByFamily(
 /// are made where there are none.
 nlohmann::json &placeOf(nlohmann::json &config, const std::string &key);
 
+/// Of the config.json of a larger model, one that reads pictures, too, what
+/// concerns the model of this family in it: the object of its own keys, and
+/// beside it what the family knows of the whole, which counts more. Nothing
+/// where the config.json is not that of a model which this family is part of.
+std::optional<nlohmann::json> ownPart(const nlohmann::json &family,
+                                      const nlohmann::json &config);
+
 /// The tensors that weights of a family may have beside those of its models.
 /// `family` is that of a recipe, and may be empty.
 std::vector<std::string> unusedTensors(const std::string &family);
+
+/// Whether a tensor is one of those. `vision_tower.*` is all of a module.
+bool isUnused(std::span<const std::string> unused, std::string_view tensor);
 
 /// What a family says of gguf files. Throws InputError for `path`, one of them,
 /// where it says nothing.

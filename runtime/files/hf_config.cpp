@@ -204,13 +204,16 @@ std::optional<ConfigComparison> compareConfig(const std::string &path,
     throw InputError(file + " " + isNoObject(text) +
                      ", so whether the model is that of these weights is "
                      "unknown: copy or download it again, or remove it");
+  std::string table = model.family;
+  if (table.empty() && model.tableFor &&
+      config.value("model_type", json()).is_string())
+    table = model.tableFor(config["model_type"].get<std::string>());
+  if (!table.empty())
+    if (std::optional<json> own = ownPart(json::parse(table), config))
+      config = std::move(*own);
   std::vector<ConfigKey> shown = judgeByGraph(config, model);
   if (model.family.empty()) {
-    std::string type = config.value("model_type", json()).is_string()
-                           ? config["model_type"].get<std::string>()
-                           : std::string();
-    if (std::string table = model.tableFor ? model.tableFor(type) : "";
-        !table.empty())
+    if (!table.empty())
       addUnjudged(shown, config, table);
     return ConfigComparison{file, std::move(shown)};
   }
@@ -270,9 +273,17 @@ std::string adaptConfig(const std::string &folder, const tfm_model &model) {
   const std::string text =
       readRegularFile(path, "the configuration of the weights");
   auto config = nlohmann::ordered_json::parse(text);
+  ModelDescription description = describe(model);
+  const json family = description.family.empty()
+                          ? json::object()
+                          : json::parse(description.family);
+  if (std::optional<json> own = ownPart(family, json::parse(text))) {
+    // The other parts of that model are not exported.
+    config = nlohmann::ordered_json::parse(own->dump());
+    config["architectures"] = {family.at("architecture").get<std::string>()};
+  }
   // What is exported has been read into floats.
   config.erase(hubTable().at("quantised").get<std::string>());
-  ModelDescription description = describe(model);
   if (!description.family.empty()) {
     FamilyJudge(description).adapt(config);
     return config.dump(2) + "\n";
@@ -286,6 +297,16 @@ std::string adaptConfig(const std::string &folder, const tfm_model &model) {
           config[key].get<int64_t>() > facts["context"].get<int64_t>())
         config[key] = facts["context"].get<int64_t>();
   return config.dump(2) + "\n";
+}
+
+bool isOfLargerModel(const std::string &folder, const tfm_model &model) {
+  const std::string family = describe(model).family;
+  const std::string path = folder + "/config.json";
+  return !family.empty() && folderHas(path) &&
+         ownPart(
+             json::parse(family),
+             jsonOf(readRegularFile(path, "the configuration of the weights")))
+             .has_value();
 }
 
 std::string requireConfig(const std::string &weights, const tfm_model &model) {

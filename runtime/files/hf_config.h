@@ -78,9 +78,13 @@ std::optional<ConfigComparison> compareConfig(const std::string &path,
 std::string writeConfig(const tfm_model &model);
 
 /// That of a folder for a model which may have a shorter context, and weights
-/// that are not quantised; else as it is. Throws InputError where it is of
-/// another model.
+/// that are not quantised; else as it is, and of a larger model what concerns
+/// this one. Throws InputError where it is of another model.
 std::string adaptConfig(const std::string &folder, const tfm_model &model);
+
+/// Whether that of a folder is of a larger model, one that reads pictures, too,
+/// in which that of `model` is a part.
+bool isOfLargerModel(const std::string &folder, const tfm_model &model);
 
 /// Throws InputError that lists what differs between a model and the
 /// config.json beside its weights, which are a file or a folder. Returns a line

@@ -335,7 +335,9 @@ private:
   /// A tensor that is none of the model's parameters.
   void explain(const StoredTensor &other) {
     std::vector<int64_t> shape = other.shapeFor(-1);
-    if (isBuffer(other.name, shape) || isUnused(other.name))
+    if (!unused)
+      unused = unusedTensors(familyOf(model.descriptor()));
+    if (isBuffer(other.name, shape) || isUnused(*unused, other.name))
       return;
     std::vector<size_t> candidates;
     if (isOutputLayer(other.name))
@@ -350,13 +352,6 @@ private:
       requireTables(other, model.parameters()[candidates[0]]);
     if (!candidates.empty())
       outputLayers.emplace_back(other, candidates);
-  }
-
-  /// Whether the model's family knows tensors of this name, and no use of them.
-  bool isUnused(const std::string &name) {
-    if (!unused)
-      unused = unusedTensors(familyOf(model.descriptor()));
-    return std::ranges::find(*unused, name) != unused->end();
   }
 
   void report() const {

@@ -40,6 +40,20 @@ std::vector<std::string> tfm::embeddedFamilies() {
   return names;
 }
 
+std::map<std::string, std::string> tfm::familiesByType() {
+  std::map<std::string, std::string> families;
+  for (const std::string &name : embeddedFamilies()) {
+    families[name] = name;
+    StringRef text = familyFile(name + ".json");
+    if (!text.contains("\n  \"part_of\": "))
+      continue;
+    const auto table = nlohmann::json::parse(text.str());
+    for (const auto &[whole, key] : table.at("part_of").items())
+      families[whole] = name;
+  }
+  return families;
+}
+
 /// `name.json` beside a table that is a file; empty where that is one of the
 /// compiler's.
 static std::string besideTable(StringRef table, StringRef file) {
@@ -132,8 +146,8 @@ static llvm::json::Value valueJson(const SymbolicValue &value) {
 }
 
 /// In the recipe: `{"name", "model_type", "architecture", "ignored", "keys",
-/// "unused", "gguf", "hyperparameters", "values"}`, where `values` has what
-/// expressions of the table come to in this model.
+/// "unused", "part_of", "gguf", "hyperparameters", "values"}`, where `values`
+/// has what expressions of the table come to in this model.
 llvm::json::Value RecipeBuilder::familyJson() {
   const auto &given = e.compilation.mainUnit->ast->family;
   if (!given || !e.root)
@@ -190,7 +204,7 @@ llvm::json::Value RecipeBuilder::familyJson() {
       {"values", std::move(values)}};
   if (auto name = table->find("architecture"); name != table->end())
     out["architecture"] = name->get<std::string>();
-  for (const char *member : {"keys", "unused", "gguf"})
+  for (const char *member : {"keys", "unused", "part_of", "gguf"})
     if (auto found = table->find(member); found != table->end())
       out[member] = llvm::cantFail(llvm::json::parse(found->dump()));
   return std::move(out);

@@ -17,6 +17,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -25,6 +26,10 @@ namespace tfm {
 
 /// The families that are part of the compiler, sorted.
 std::vector<std::string> embeddedFamilies();
+
+/// Which of them has a `model_type`, by that: its own, or that of a larger
+/// model which it is a part of.
+std::map<std::string, std::string> familiesByType();
 
 /// A table with all that it includes. `name` is that of a family of the
 /// compiler, or the path of a file, `mine.json`, which may include those beside

@@ -104,6 +104,7 @@ public:
     json config =
         isFile ? readGguf() : readObject(configPath, "the configuration");
     findFamily(config);
+    takePart(config);
     readKeys(config);
     readGeneration();
     std::string text = formatted(fill());
@@ -180,20 +181,40 @@ private:
       if (isName && family.empty() && fileExists(path.str().str()))
         family = path.str().str();
     }
-    std::vector<std::string> known = embeddedFamilies();
-    if (family.empty() && llvm::is_contained(known, modelType))
-      family = modelType;
+    const std::map<std::string, std::string> known = familiesByType();
+    if (auto found = known.find(modelType);
+        family.empty() && found != known.end())
+      family = found->second;
     if (family.empty())
       stop(configPath + ": model_type is " + shown(type->dump()) +
-           ", which is none of the families here: " + llvm::join(known, ", ") +
+           ", which is none of the families here: " +
+           llvm::join(llvm::make_first_range(known), ", ") +
            ". One of your own is a table and a model file: see "
            "docs/families.md, and --families");
     std::vector<std::string> files;
     table = orStop(readFamilyTable(family, &files));
     requireNotRead(files);
-    if (table["model_type"] != modelType)
+    if (table["model_type"] != modelType &&
+        !table.value("part_of", json::object()).contains(modelType))
       stop(family + ": its model_type is " + table["model_type"].dump() +
            ", not \"" + modelType + "\", as its name says");
+  }
+
+  /// Of a model that the family is one part of, it is the part that is read.
+  void takePart(json &config) {
+    if (table["model_type"] == modelType)
+      return;
+    const std::string key = table["part_of"][modelType].get<std::string>();
+    std::optional<json> own = ownPart(table, config);
+    if (!own)
+      stop(configPath + ": " + key + " is " +
+           (config.contains(key) ? shown(config[key].dump()) : "absent") +
+           ", and of " + modelType + " it is the text model in this object " +
+           "that is imported");
+    messages() << "tfmc: note: of " << modelType << " in " << configPath
+               << " the text model is imported (" << key << "), as " << family
+               << ": it reads no pictures\n";
+    config = std::move(*own);
   }
 
   /// Prints what is refused, and what is ignored; sets `values`.

@@ -117,12 +117,14 @@ CompiledModel tfm::loadText(const std::string &text, const std::string &path,
   return model;
 }
 
-/// The table of a family of the compiler, by its `model_type`; empty where
-/// there is none.
+/// The table of a family of the compiler, by a `model_type`; empty where there
+/// is none.
 static std::string tableFor(const std::string &modelType) {
-  if (!llvm::is_contained(embeddedFamilies(), modelType))
+  const std::map<std::string, std::string> families = familiesByType();
+  auto name = families.find(modelType);
+  if (name == families.end())
     return "";
-  llvm::Expected<nlohmann::json> table = readFamilyTable(modelType);
+  llvm::Expected<nlohmann::json> table = readFamilyTable(name->second);
   return table ? table->dump()
                : (llvm::consumeError(table.takeError()), std::string());
 }
