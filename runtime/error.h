@@ -34,24 +34,31 @@ public:
   using InputError::InputError;
 };
 
-/// A device, or its driver, does not go on: what was there is lost.
-class DeviceError : public InputError {
+/// Nothing goes on after it, wherever it happens, so nobody who does without
+/// some input catches it: the program prints the message and exits 1.
+class FatalError : public std::runtime_error {
 public:
-  using InputError::InputError;
+  using std::runtime_error::runtime_error;
+};
+
+/// A device, or its driver, does not go on: what was there is lost.
+class DeviceError : public FatalError {
+public:
+  using FatalError::FatalError;
 };
 
 /// The same in all processes of a job, at the same moment: the first one tells
 /// it.
-class AgreedError : public InputError {
+class AgreedError : public FatalError {
 public:
-  using InputError::InputError;
+  using FatalError::FatalError;
 };
 
 /// Messages between processes fail, or do not come: nothing goes on without
 /// them.
-class LostProcess : public InputError {
+class LostProcess : public FatalError {
 public:
-  using InputError::InputError;
+  using FatalError::FatalError;
 };
 
 /// Ctrl-C: everything worth keeping has been written; the program exits 130.

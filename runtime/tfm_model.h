@@ -232,6 +232,10 @@ typedef struct {
   uint64_t box[TFM_MAX_BOXED_RANK];
 } tfm_boxed_tensor;
 
+/// Arguments of a device's kernel at most, tensors and all: a GPU takes 4,096
+/// bytes of them (CUDA C++ Programming Guide, "__global__").
+#define TFM_MAX_ARGUMENTS 512
+
 /// A kernel of a device, and how it is launched: the grid in blocks, a block in
 /// threads.
 typedef struct {

@@ -8,6 +8,7 @@
 #include "compiler/schedule/Fuse.h"
 
 #include "compiler/dialect/TfmDialect.h"
+#include "runtime/tfm_model.h"
 
 #include <set>
 #include <unordered_map>
@@ -19,9 +20,9 @@ using sched::KernelKind;
 namespace {
 
 /// Ops of a kernel at most. It has an argument for each thing that they read or
-/// write, four an op, and a GPU takes 4,096 bytes of them (CUDA C++ Programming
-/// Guide, "__global__"), 8 for each.
+/// write, four an op.
 constexpr size_t mostOps = 100;
+static_assert(4 * mostOps < TFM_MAX_ARGUMENTS);
 
 /// Ops that are no kernel with others: loops, and copies.
 bool standsAlone(Operation *op) {

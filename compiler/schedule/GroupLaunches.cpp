@@ -46,6 +46,10 @@ BufferOp rowsOf(LaunchOp launch) {
   return rows ? bufferOf(launch.getReads()[rows.getArgNumber()]) : nullptr;
 }
 
+/// The arguments that a kernel has for a launch: what that reads and writes,
+/// the state of random numbers, and the layer.
+size_t argumentsOf(LaunchOp launch) { return launch->getNumOperands() + 2; }
+
 /// Whether the second of two launches may begin before the first is over.
 bool areIndependent(LaunchOp first, LaunchOp second) {
   auto touches = [](LaunchOp writer, LaunchOp other) {
@@ -79,6 +83,14 @@ private:
     /// What computes the row that all of them read; null where each does not
     /// read the same, or had better not compute it.
     LaunchOp own = nullptr;
+
+    /// Whether the kernel would still have no more arguments than there may be.
+    bool hasRoomFor(LaunchOp launch) const {
+      size_t count = argumentsOf(launch);
+      for (LaunchOp other : launches)
+        count += argumentsOf(other);
+      return count <= TFM_MAX_ARGUMENTS;
+    }
   };
 
   void group(Block &block, const KernelTarget &known) {
@@ -94,6 +106,7 @@ private:
       auto launch = dyn_cast<LaunchOp>(op);
       if (launch && known.groups(launch)) {
         bool joins = !runs.empty() && runs.back().launches.back() == last &&
+                     runs.back().hasRoomFor(launch) &&
                      llvm::all_of(runs.back().launches, [&](LaunchOp other) {
                        return rowsOf(other) == rowsOf(launch) &&
                               areIndependent(other, launch);
@@ -145,7 +158,7 @@ private:
       size_t ofRun = llvm::count_if(run.launches, [&](LaunchOp launch) {
         return readers.contains(launch) && known.computesInBlocks(rows, launch);
       });
-      if (ofRun != run.launches.size())
+      if (ofRun != run.launches.size() || !run.hasRoomFor(rows))
         continue;
       found.push_back(&run);
       count += ofRun;

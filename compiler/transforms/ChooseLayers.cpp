@@ -204,14 +204,14 @@ static Groups groupsOf(TfmBuilder b, const Choice &choice, int64_t together) {
 }
 
 /// Each turn is of `together` rows that chose a layer. What has all rows has
-/// them on one axis in it.
-static void group(RepeatOp repeat, const Choice &choice, int64_t together) {
+/// them on one axis in it. False where its rows cannot be had one by one.
+static bool group(RepeatOp repeat, const Choice &choice, int64_t together) {
   OpBuilder builder(repeat);
   Location loc = repeat.getLoc();
   TfmBuilder b{builder, loc};
   int64_t rows = choice.rows(), groups = Groups::most(choice, together);
   if (!isFloat(repeat.getCarried()[0]))
-    return;
+    return false;
 
   auto body = std::make_unique<Block>();
   auto argument = [&](Type type) { return body->addArgument(type, loc); };
@@ -236,7 +236,7 @@ static void group(RepeatOp repeat, const Choice &choice, int64_t together) {
       chosen.use(arg, argument(arg.getType()));
   Value result = chosen.compute(choice.result);
   if (!result)
-    return;
+    return false;
   int64_t width = all.getNumElements() / rows;
   Value next = CacheUpdateOp::create(
       builder, loc, b.reshape(state, all.clone({1, 1, rows, width})),
@@ -261,22 +261,24 @@ static void group(RepeatOp repeat, const Choice &choice, int64_t together) {
   repeat.getResult(0).replaceAllUsesWith(
       b.reshape(grouped.getResult(0), tensorType(repeat.getResult(0))));
   repeat.erase();
+  return true;
 }
 
-static void choose(RepeatOp repeat, bool trained) {
+/// Whether there was something to choose, and a repeat goes over that now.
+static bool choose(RepeatOp repeat, bool trained) {
   std::optional<Choice> choice = choiceOf(repeat);
   if (!choice)
-    return;
+    return false;
   int64_t turns = choice->numIds(), layers = choice->layers();
   if (turns <= mostIds) {
     if (turns >= layers || trained)
-      return;
+      return false;
     OpBuilder builder(repeat);
     repeat.getOrderMutable().assign(
         orderOf({builder, repeat.getLoc()}, *choice));
     repeat.setChosen(repeat.getStacked().size());
     repeat.setCount(turns);
-    return;
+    return true;
   }
   // About half of those that choose a layer, so that few are missing.
   auto together = static_cast<int64_t>(
@@ -284,9 +286,9 @@ static void choose(RepeatOp repeat, bool trained) {
   together = std::clamp<int64_t>(together, 8, 64);
   // A group costs about as much as eight rows more.
   constexpr int64_t aside = 8;
-  if ((together + aside) * Groups::most(*choice, together) <=
-      layers * choice->rows())
-    group(repeat, *choice, together);
+  return (together + aside) * Groups::most(*choice, together) <=
+             layers * choice->rows() &&
+         group(repeat, *choice, together);
 }
 
 /// Whether a repeat around this one, or within it, has an order: an operand is
@@ -313,8 +315,10 @@ struct ChooseLayersPass : tfm::impl::ChooseLayersPassBase<ChooseLayersPass> {
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!trained || programKind(function.getSymName()) == ProgramKind::Loss)
         function.walk<WalkOrder::PreOrder>([&](RepeatOp repeat) {
-          if (!isNested(repeat))
-            choose(repeat, trained);
+          // It may be gone then, with those within it.
+          return !isNested(repeat) && choose(repeat, trained)
+                     ? WalkResult::skip()
+                     : WalkResult::advance();
         });
   }
 };

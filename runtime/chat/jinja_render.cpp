@@ -141,11 +141,12 @@ private:
     return Flow::On;
   }
 
-  /// What a body prints.
-  std::string captured(const Statements &statements, Scope &scope) {
+  /// What a body prints goes to `text`.
+  Flow capture(const Statements &statements, Scope &scope, std::string &text) {
     std::string before = std::exchange(out, {});
-    body(statements, scope);
-    return std::exchange(out, std::move(before));
+    Flow flow = body(statements, scope);
+    text = std::exchange(out, std::move(before));
+    return flow;
   }
 
   Flow one(const Statement &statement, Scope &scope) {
@@ -169,17 +170,19 @@ private:
         return body(statement.bodies.back(), scope);
       return Flow::On;
     case Statement::For:
-      loop(statement, scope);
-      return Flow::On;
+      return loop(statement, scope);
     case Statement::Set:
       assign(statement, scope);
       return Flow::On;
     case Statement::Block: {
       Scope own;
       own.around = &scope;
-      scope.set(statement.words[0],
-                Value::string(captured(statement.bodies[0], own)));
-      return Flow::On;
+      std::string text;
+      Flow flow = capture(statement.bodies[0], own, text);
+      // What ends a loop around it leaves the name as it was.
+      if (flow == Flow::On)
+        scope.set(statement.words[0], Value::string(std::move(text)));
+      return flow;
     }
     case Statement::Macro:
       scope.set(statement.text, macro(statement));
@@ -221,7 +224,7 @@ private:
     object->set(Value::string(statement.text), std::move(value));
   }
 
-  void loop(const Statement &statement, Scope &scope) {
+  Flow loop(const Statement &statement, Scope &scope) {
     Value over = evaluate(*statement.expressions[0], scope);
     std::vector<Value> items =
         placed(statement.at, [&] { return itemsOf(over); });
@@ -232,10 +235,9 @@ private:
         bind(statement.words, item, own, statement.at);
         return !evaluate(*statement.expressions[1], own).truth();
       });
-    if (items.empty() && statement.bodies.size() > 1) {
-      body(statement.bodies[1], scope);
-      return;
-    }
+    // What ends a loop there ends the one around.
+    if (items.empty() && statement.bodies.size() > 1)
+      return body(statement.bodies[1], scope);
     auto count = static_cast<int64_t>(items.size());
     for (int64_t i = 0; i < count; ++i) {
       step(statement.at);
@@ -257,8 +259,9 @@ private:
                              {"previtem", item(i - 1)},
                              {"nextitem", item(i + 1)}}));
       if (body(statement.bodies[0], own) == Flow::Break)
-        return;
+        break;
     }
+    return Flow::On;
   }
 
   Value macro(const Statement &statement) {
@@ -279,7 +282,9 @@ private:
             else
               own.set(name, Value::undefined(name));
           }
-          return Value::string(captured(statement.bodies[0], own));
+          std::string text;
+          capture(statement.bodies[0], own, text);
+          return Value::string(std::move(text));
         });
   }
 

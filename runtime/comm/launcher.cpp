@@ -220,7 +220,7 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
     return nullptr;
   try {
     return join(launch, isAsked, options.timeout.value_or(600));
-  } catch (const InputError &error) {
+  } catch (const std::runtime_error &error) {
     throw NotJoined((launch ? launch->name() + ": " : "") + error.what());
   }
 }

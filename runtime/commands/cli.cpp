@@ -655,6 +655,8 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
     return endLaunch("error: " + printable(error.what()) + "\n", 1);
   } catch (const InputError &error) {
     return endWithError(processes.get(), printable(error.what()));
+  } catch (const FatalError &error) {
+    return endWithError(processes.get(), printable(error.what()));
   } catch (const Interrupted &error) {
     if (speaks() && *error.what())
       std::fprintf(stderr, "%s\n", error.what());

@@ -519,8 +519,6 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   if (asks)
     try {
       match = answerQuestions(model, *data, /*limit=*/0, command.processes);
-    } catch (const LostProcess &) {
-      throw;
     } catch (const InputError &error) { // all else has been measured
       asks = false;
       if (command.speaks())

@@ -645,7 +645,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     try {
       failed = promptsWith(generateAll(*logits, *tokenizer, tokens,
                                        command.count, options, *show));
-    } catch (const InputError &) {
+    } catch (...) {
       show->breakOff();
       throw;
     }

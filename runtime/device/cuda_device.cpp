@@ -342,8 +342,7 @@ static Result encode(const CudaDriver &driver, const tfm_boxed_tensor &tensor,
 Result CudaDevice::launch(int64_t number, const uint64_t *arguments) {
   auto [launched, function] = kernels[static_cast<size_t>(number)];
   const tfm_kernel &kernel = *launched;
-  // As many as a GPU takes, and more than any kernel has (Fuse.cpp).
-  void *parameters[512];
+  void *parameters[TFM_MAX_ARGUMENTS];
   TensorMap maps[4];
   size_t tensors = kernel.tensor_count;
   if (kernel.argument_count + tensors > std::size(parameters) ||
@@ -403,11 +402,14 @@ CudaDevice::capture(std::span<const tfm_function *const> functions) {
   }
   Graph captured = nullptr;
   Result ended = driver.call.cuStreamEndCapture(stream, &captured);
+  GraphExec graph = nullptr;
+  Result made = success;
+  if (queued == success && ended == success)
+    made = driver.call.cuGraphInstantiateWithFlags(&graph, captured, 0);
+  if (captured)
+    driver.call.cuGraphDestroy(captured);
   driver.check(queued, "record a kernel");
   driver.check(ended, "record a function");
-  GraphExec graph = nullptr;
-  Result made = driver.call.cuGraphInstantiateWithFlags(&graph, captured, 0);
-  driver.call.cuGraphDestroy(captured);
   driver.check(made, "make a graph of a function");
   return graphs.emplace_back(std::vector(functions.begin(), functions.end()),
                              graph);
@@ -441,11 +443,14 @@ CudaDevice::Staging &CudaDevice::stage(size_t bytes, Use use) const {
       one.use = use;
       return one;
     }
-  Staging made = {nullptr, bytes, nullptr, use};
-  driver.check(driver.call.cuMemHostAlloc(&made.bytes, bytes, 0),
-               "give memory of the host");
-  driver.check(driver.call.cuEventCreate(&made.done, eventWithoutTiming),
+  Event done = nullptr;
+  driver.check(driver.call.cuEventCreate(&done, eventWithoutTiming),
                "make an event");
+  Staging made = {nullptr, bytes, done, use};
+  Result given = driver.call.cuMemHostAlloc(&made.bytes, bytes, 0);
+  if (given != success)
+    driver.call.cuEventDestroy_v2(done);
+  driver.check(given, "give memory of the host");
   return staged.emplace_back(made);
 }
 

@@ -265,9 +265,14 @@ std::string readFile(const std::string &path, std::string_view purpose,
                  : uninterrupted([&] {
                      return open(path.c_str(), O_RDONLY | O_CLOEXEC);
                    });
+  struct Closer {
+    int file;
+    ~Closer() {
+      if (file >= 0)
+        close(file);
+    }
+  } closer{file};
   auto failWith = [&](const std::string &why) {
-    if (file >= 0)
-      close(file);
     throw InputError("cannot read " + std::string(purpose) + " " + path + ": " +
                      why);
   };
@@ -305,7 +310,6 @@ std::string readFile(const std::string &path, std::string_view purpose,
                             "of it to a file"));
     content.append(buffer, static_cast<size_t>(got));
   }
-  close(file);
   return content;
 }
 

@@ -10,7 +10,6 @@
 #include "runtime/files/atomic_file.h"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <functional>
 #include <string_view>
@@ -43,7 +42,7 @@ std::string nameOfParts(std::string name) {
     return "";
   const size_t begin = name.size() - ending.size();
   for (size_t i = 0; i < ending.size(); ++i)
-    if (ending[i] == '#' ? !std::isdigit(name[begin + i])
+    if (ending[i] == '#' ? name[begin + i] < '0' || name[begin + i] > '9'
                          : ending[i] != name[begin + i])
       return "";
   return name.replace(begin + 1, 5, "#####");

@@ -486,8 +486,6 @@ bool Trainer::validate(TrainResult &result) {
     try {
       match = answerQuestions(model, data, questionsWhileTraining,
                               options.processes);
-    } catch (const LostProcess &) {
-      throw;
     } catch (const InputError &error) { // no reason to give up training
       hasQuestions = false;
       progress->clear();

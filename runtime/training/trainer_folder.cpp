@@ -57,8 +57,6 @@ void Trainer::save(bool goesOn) {
     });
     savedAt = position.step;
     lastSaveFailed = false;
-  } catch (const DeviceError &) {
-    throw;
   } catch (const InputError &error) {
     // A disk that is full for a while must not cost the training, either.
     if (!goesOn)

@@ -7,6 +7,7 @@
 
 #include "compiler/target/cuda/Assemble.h"
 
+#include "runtime/files/temporaries.h"
 #include "runtime/tfm_model.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
@@ -15,21 +16,26 @@
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
 #include <list>
+#include <optional>
 
 using namespace tfm;
 
 namespace {
 
-/// A temporary file, removed at the end; without a path where there is none.
-struct Temporary {
-  explicit Temporary(llvm::StringRef ending) {
-    if (!llvm::sys::fs::createTemporaryFile("tfm", ending, path))
-      remover.setFile(path);
-    else
+/// A temporary file, removed at the end, and where a signal ends us; without a
+/// path where there is none.
+struct ScratchFile {
+  explicit ScratchFile(llvm::StringRef ending) {
+    if (llvm::sys::fs::createTemporaryFile("tfm", ending, path)) {
       path.clear();
+      return;
+    }
+    remover.setFile(path);
+    temporary.emplace(path.str().str());
   }
   llvm::SmallString<128> path;
   llvm::FileRemover remover;
+  std::optional<Temporary> temporary;
 };
 
 std::string firstLineOf(llvm::StringRef path) {
@@ -47,7 +53,7 @@ std::vector<DeviceImage>
 cuda::assemble(llvm::StringRef ptx, llvm::ArrayRef<CodeFor> gpus,
                std::map<std::string, std::string> &failures) {
   auto program = llvm::sys::findProgramByName("ptxas");
-  Temporary source("ptx");
+  ScratchFile source("ptx");
   if (!program || source.path.empty())
     return {};
   {
@@ -63,7 +69,7 @@ cuda::assemble(llvm::StringRef ptx, llvm::ArrayRef<CodeFor> gpus,
   struct Job {
     explicit Job(const CodeFor &gpu) : gpu(gpu) {}
     CodeFor gpu;
-    Temporary made{"cubin"}, said{"log"};
+    ScratchFile made{"cubin"}, said{"log"};
     llvm::sys::ProcessInfo process;
   };
   // All at once.

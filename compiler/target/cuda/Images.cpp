@@ -37,10 +37,10 @@ struct Source {
   std::vector<CodeFor> gpus;
   llvm::LLVMContext context = {};
   std::unique_ptr<llvm::Module> module = nullptr;
-  /// Made of them by another thread.
-  std::future<llvm::Expected<std::vector<DeviceImage>>> images = {};
-  /// What it could not make, once the images are there, and why.
+  /// What could not be made, once the images are there, and why.
   std::map<std::string, std::string> failures = {};
+  /// Made by another thread, for which all else lives long enough.
+  std::future<llvm::Expected<std::vector<DeviceImage>>> images = {};
 };
 
 /// Kernels, the part of each.

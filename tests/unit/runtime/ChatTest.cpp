@@ -97,6 +97,20 @@ TEST(ChatTemplate, SaysWhereAndWhat) {
     EXPECT_EQ(rendered(source), message) << source;
 }
 
+// As Jinja does: out of a loop's `else`, and a block that is set, it is the
+// loop around that ends.
+TEST(ChatTemplate, BreakEndsTheLoopAround) {
+  for (auto [inside, text] :
+       {std::pair{"{% for j in [] %}{% else %}{% break %}{% endfor %}", "1z"},
+        {"{% for j in [] %}{% else %}{% continue %}{% endfor %}", "123z"},
+        {"{% set a %}q{% break %}{% endset %}", "1z"},
+        {"{% set a %}q{% continue %}{% endset %}", "123z"}})
+    EXPECT_EQ(rendered(std::string("{% for i in [1, 2, 3] %}{{ i }}") + inside +
+                       "y{% endfor %}z"),
+              text)
+        << inside;
+}
+
 // Nothing goes on without end, whatever a template says.
 TEST(ChatTemplate, Ends) {
   std::string open(5000, '('), closed(5000, ')');

@@ -190,7 +190,7 @@ TEST(RowExchange, AddsUpAndSpreads) {
 }
 
 TEST(Processes, NameWhoDoesNotAnswer) {
-  std::string message = messageOf<InputError>([] {
+  std::string message = messageOf<LostProcess>([] {
     runProcesses(
         3,
         [](Processes &processes) {
@@ -206,7 +206,7 @@ TEST(Processes, NameWhoDoesNotAnswer) {
 
 // Those whose messages have come are not named with the one that hangs.
 TEST(RowExchange, NamesWhoDoesNotAnswer) {
-  std::string message = messageOf<InputError>([] {
+  std::string message = messageOf<LostProcess>([] {
     runProcesses(
         4,
         [](Processes &processes) {
@@ -229,7 +229,7 @@ TEST(RowExchange, NamesWhoDoesNotAnswer) {
 
 TEST(Processes, NameWhoHasOtherFiles) {
   std::atomic<int> agreed{0};
-  std::string message = messageOf<InputError>([&] {
+  std::string message = messageOf<AgreedError>([&] {
     runProcesses(3, [&](Processes &processes) {
       processes.requireSame("other data", "0123456789abcdef", "copy it");
       try {
