@@ -295,9 +295,8 @@ void RunFolder::removeUnfinished() const {
   }
   for (const std::string &name : namesIn(folder))
     if (name.ends_with(nextSuffix) &&
-        stepOfName(name.substr(0, name.size() -
-                                      std::string_view(nextSuffix).size())) >=
-            0)
+        stepOfName(name.substr(
+            0, name.size() - std::string_view(nextSuffix).size())) >= 0)
       removeInner(name);
 }
 

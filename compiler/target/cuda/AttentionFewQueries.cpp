@@ -300,17 +300,24 @@ private:
     return k.select(none, k.splat(0.0), largest);
   }
 
-  /// Puts the second softmax into the first.
-  void merge(State &state, const State &other) {
-    Value largest = k.maxf(state.largest, other.largest);
-    Value base = baseOf(largest);
-    Value one = tile.exp(k.subf(state.largest, base)),
-          two = tile.exp(k.subf(other.largest, base));
-    auto both = [&](Value x, Value y) { return k.fma(y, two, k.mulf(x, one)); };
-    state.largest = largest;
-    state.total = both(state.total, other.total);
-    for (auto [x, y] : llvm::zip_equal(state.output, other.output))
-      x = both(x, y);
+  /// Several softmaxes in one. None waits for another one's exponential.
+  State together(ArrayRef<State> parts) {
+    SmallVector<Value> most;
+    for (const State &part : parts)
+      most.push_back(part.largest);
+    for (; most.size() > 1; most.resize(llvm::divideCeil(most.size(), 2)))
+      for (size_t i = 0; i != most.size() / 2; ++i)
+        most[i] = k.maxf(most[i], most[most.size() - 1 - i]);
+    Value base = baseOf(most.front());
+    State all{most.front(), k.splat(0.0),
+              SmallVector<Value>(parts.front().output.size(), k.splat(0.0))};
+    for (const State &part : parts) {
+      Value weight = tile.exp(k.subf(part.largest, base));
+      all.total = k.fma(part.total, weight, all.total);
+      for (auto [sum, x] : llvm::zip_equal(all.output, part.output))
+        sum = k.fma(x, weight, sum);
+    }
+    return all;
   }
 
   void combine(SmallVector<State> states) {
@@ -323,7 +330,7 @@ private:
                     {}};
         for (Value x : state.output)
           other.output.push_back(block.fromLane(x, distance));
-        merge(state, other);
+        state = together({state, other});
       }
     // The warps: the largest score and the sum of each, then its output.
     int64_t warps = block.threads() / warpSize, stride = width + 4;
@@ -357,9 +364,10 @@ private:
                        k.loadScalar(k.at(place, 1)),
                        {k.loadScalar(k.at(place, k.add(column, 4)))}};
              };
-             State state = stateOf(0);
-             for (int64_t warp = 1; warp != warps; ++warp)
-               merge(state, stateOf(warp));
+             SmallVector<State> parts;
+             for (int64_t warp = 0; warp != warps; ++warp)
+               parts.push_back(stateOf(warp));
+             State state = together(parts);
              Row row = rowOf(i);
              auto store = [&] { storeElement(row, column, state); };
              if (row.exists)

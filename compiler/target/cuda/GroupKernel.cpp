@@ -85,10 +85,6 @@ struct Part {
     auto blocks = kernel->getAttrOfType<IntegerAttr>(residentAttribute);
     return blocks ? blocks.getInt() : 0;
   }
-  /// The layer's number.
-  Value layer() {
-    return arguments[launch.getReads().size() + launch.getWrites().size() + 1];
-  }
   /// Whether an argument points to memory of blocks.
   bool isOfBlocks(unsigned argument) {
     SmallVector<Value> views(launch.getReads());
@@ -234,26 +230,19 @@ private:
     IRMapping mapping;
   };
 
-  /// Inserts what a part does. What each block computes for itself is loaded
-  /// before weights are, and computed while these are under way.
+  /// Inserts what a part does. What each block computes for itself is on its
+  /// way before weights are, and computed while these are.
   void insert(Part &part) {
     if (!own)
       return Inserter(*this, part).insertRest();
     Inserter row(*this, *own), product(*this, part);
     row.insertLoads();
     product.insertLoads();
+    // Else ptxas (CUDA 13) waits for the row before the last loads of weights.
     NVVM::Barrier0Op::create(builder, k.loc);
-    // Over a barrier ptxas (CUDA 13) moves the row's sums, which wait for its
-    // loads, before those of weights; out of a branch, always taken, it does
-    // not.
-    Value always = arith::CmpIOp::create(
-        builder, k.loc, arith::CmpIPredicate::sge, own->layer(),
-        arith::ConstantIndexOp::create(builder, k.loc, 0));
-    k.ifThen(always, [&] {
-      row.insertRest();
-      NVVM::Barrier0Op::create(builder, k.loc);
-      product.insertRest();
-    });
+    row.insertRest();
+    NVVM::Barrier0Op::create(builder, k.loc);
+    product.insertRest();
   }
 
   /// Gives what was inserted of a part its place in the memory of all, and

@@ -19,8 +19,8 @@ namespace tfm::cuda {
 bool canBeInGroup(sched::LaunchOp launch);
 
 /// Whether blocks of `launch`, which may be in a group, had better compute what
-/// they read of `rows` for themselves: a row as long as a block keeps in
-/// registers, which a product multiplies.
+/// they read of `rows` for themselves: a row as long as a block keeps near it,
+/// which a product multiplies.
 bool isForEachBlock(sched::LaunchOp rows, sched::LaunchOp launch);
 
 /// Emits the kernel of a group. Its grid has as many rows of blocks as there

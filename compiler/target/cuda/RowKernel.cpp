@@ -11,10 +11,12 @@
 #include "compiler/schedule/Launches.h"
 #include "compiler/target/cuda/BlockBuilder.h"
 #include "compiler/target/cuda/Gpu.h"
+#include "compiler/target/cuda/Pieces.h"
 #include "compiler/target/emit/ElementEmitter.h"
 #include "compiler/target/emit/RowPlan.h"
 #include "compiler/target/emit/RowReductions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 #include <functional>
@@ -42,6 +44,10 @@ constexpr int64_t laneColumns = 16, mostLaneColumns = 32, ownNumbers = 4,
                   sumRegisters = 168;
 /// Warps of a multiprocessor that keep it busy.
 constexpr int64_t enoughWarps = 8;
+/// Shared memory that is left beside a row that a block has for itself, for
+/// what its threads tell each other, there and in the product that reads the
+/// row.
+constexpr int64_t besideRow = 4096;
 
 int64_t blocksFor(int64_t things, int64_t each) {
   return static_cast<int64_t>(llvm::divideCeil(things, each));
@@ -200,11 +206,9 @@ public:
         block(module, name, launch,
               launch.getReads().size() + launch.getWrites().size(),
               plan.grid()),
-        k(block.k), elements(k, launch, block.pointers, block.arguments) {}
+        k(block.k), elements(k, launch, pointers(), block.arguments) {}
 
   void emit() {
-    if (plan.threadsOfRow)
-      block.holdLoads();
     if (plan.threadsOfRow && !plan.byRows)
       emitPointsOfBlock();
     else if (plan.byRows)
@@ -216,6 +220,65 @@ public:
   }
 
 private:
+  /// To what the launch reads and writes. A block that has a row for itself
+  /// brings it to shared memory: the copies begin before `gatherLoads` and are
+  /// awaited behind it. (What a thread loads into registers it would await
+  /// together with all that it loads in between: ptxas counts all loads of a
+  /// basic block that are read in another with one scoreboard.)
+  SmallVector<Value> pointers() {
+    SmallVector<Value> all(block.pointers);
+    if (!plan.threadsOfRow)
+      return all;
+    auto bytesOf = [](BlockArgument argument) {
+      return viewOf(cast<MemRefType>(argument.getType())).spanBytes();
+    };
+    int64_t room = maxStaticShared - besideRow;
+    for (BlockArgument argument : plan.launch.getWriteArgs())
+      room -= bytesOf(argument);
+    for (BlockArgument argument : plan.launch.getReadArgs()) {
+      unsigned number = argument.getArgNumber();
+      int64_t bytes = bytesOf(argument),
+              alignment = alignmentOf(plan.launch->getOperand(number));
+      // One by one where there are few numbers.
+      bool isFew = bytes <= 4 * plan.threadsOfRow;
+      int64_t piece = alignment % pieceBytes == 0   ? pieceBytes
+                      : alignment % 4 == 0 && isFew ? 4
+                                                    : 0;
+      if (piece == 0 || plan.launch.getAccessOf(number) == Access::Memory ||
+          blocksFor(bytes, piece) * piece > room)
+        continue;
+      room -= blocksFor(bytes, piece) * piece;
+      all[number] = bring(all[number], bytes, piece);
+    }
+    block.commitCopies();
+    block.gatherLoads();
+    block.awaitCopies(0);
+    block.barrier();
+    return all;
+  }
+
+  /// Begins to copy so many bytes, in pieces, and returns where to.
+  Value bring(Value from, int64_t bytes, int64_t piece) {
+    int64_t pieces = blocksFor(bytes, piece);
+    Value to = block.shared(pieces * (piece / 4));
+    Type byte = k.b.getI8Type();
+    for (int64_t first = 0; first < pieces; first += plan.threadsOfRow) {
+      Value number = k.add(block.thread(), first);
+      Value at = k.mul(number, piece);
+      Value count = bytes % piece == 0
+                        ? Value()
+                        : k.min(k.i64(piece), k.sub(k.i64(bytes), at));
+      auto copy = [&] {
+        block.copyAsync(k.at(to, at, byte), k.at(from, at, byte), piece, count);
+      };
+      if (first + plan.threadsOfRow <= pieces)
+        copy();
+      else
+        k.ifThen(k.less(number, k.i64(pieces)), copy);
+    }
+    return LLVM::AddrSpaceCastOp::create(k.b, k.loc, k.ptrType, to);
+  }
+
   /// A thread's point, or neighbouring ones of a row.
   void emitPoints() {
     const Domain &domain = plan.domain;
@@ -233,27 +296,23 @@ private:
       k.ifThen(k.less(point, k.i64(points)), compute);
   }
 
-  /// All points, by the threads of a block: each turn is in a state of its own,
-  /// so that all are loaded for before anything is computed.
+  /// All points, by the threads of a block.
   void emitPointsOfBlock() {
     const int64_t points = plan.domain.rows * plan.domain.cols,
                   step = rowBlock * plan.together;
-    std::vector<ElementEmitter> turns(blocksFor(points, step), elements);
-    SmallVector<Value> firstOf;
-    for (auto [number, turn] : llvm::enumerate(turns)) {
-      firstOf.push_back(k.add(k.mul(block.thread(), plan.together),
-                              static_cast<int64_t>(number) * step));
-      Value first = k.min(firstOf.back(), k.i64(points - plan.together));
-      turn.beginRow(k.div(first, plan.domain.cols));
-      turn.beginTile(k.rem(first, k.i64(plan.domain.cols)), plan.together);
-      for (int64_t j = 0; j != plan.together; ++j) {
-        turn.beginColumn(j, /*mask=*/Value(), /*loop=*/nullptr, j);
-        loadPoint(turn);
-      }
+    for (int64_t turn = 0; turn < points; turn += step) {
+      Value point = k.add(k.mul(block.thread(), plan.together), turn);
+      auto compute = [&] {
+        elements.beginRow(k.div(point, plan.domain.cols));
+        elements.beginTile(k.rem(point, k.i64(plan.domain.cols)),
+                           plan.together);
+        storeFull(elements);
+      };
+      if (turn + step <= points)
+        compute();
+      else
+        k.ifThen(k.less(point, k.i64(points)), compute);
     }
-    block.gatherLoads();
-    for (auto [first, turn] : llvm::zip_equal(firstOf, turns))
-      k.ifThen(k.less(first, k.i64(points)), [&] { storeFull(turn); });
   }
 
   using Stores = SmallVector<std::pair<unsigned, Value>>;
@@ -543,17 +602,6 @@ private:
     return totals;
   }
 
-  /// Loads what is read at a point, for whatever is computed there.
-  void loadPoint(ElementEmitter &elements) {
-    for (auto read : plan.launch.getBlock()->getOps<ReadOp>()) {
-      Access access = plan.launch.getAccessOf(argumentOf(read).getArgNumber());
-      if (access == Access::Point)
-        elements.full(read);
-      else if (access == Access::Row)
-        elements.scalar(read);
-    }
-  }
-
   void emitPass(int pass, ArrayRef<Operation *> reductions) {
     Values totals;
     for (Operation *op : reductions)
@@ -607,11 +655,6 @@ private:
             end();
           }
         };
-    if (plan.threadsOfRow && !isLoaded) {
-      forEachColumn([&](Value, Value, int64_t) { loadPoint(elements); }, [] {});
-      block.gatherLoads();
-      isLoaded = true;
-    }
     forEachColumn(
         [&](Value column, Value mask, int64_t number) {
           totals = emitColumn(pass, reductions, totals, column, mask, number,
@@ -638,8 +681,6 @@ private:
   ElementEmitter elements;
   /// This thread's number among those of its row.
   Value own;
-  /// Of a row that a block has: whether its loads are under way.
-  bool isLoaded = false;
   /// The sums over columns that this thread has: of each turn, for each op.
   Value chunk;
   SmallVector<Value> sums;

@@ -125,22 +125,36 @@ private:
   bool roundsA() { return product.isOfBf16() && a.element.isF32(); }
   bool roundsB() { return product.isOfBf16() && b.element.isF32(); }
 
-  /// A's elements of a row from a step's term on.
-  SmallVector<Value> ofA(int64_t row, const Step &step, int64_t count) {
-    SmallVector<Value> values;
+  /// A's elements of a row from a step's term on, as they are loaded: in
+  /// pieces, or one by one.
+  SmallVector<Value> loadA(int64_t row, const Step &step, int64_t count) {
+    SmallVector<Value> loaded;
     Value at =
         k.add(k.i64(row * a.outerStride), k.mul(step.term, a.termStride));
     Value from = k.at(a.pointer, at, a.memory(k));
-    int64_t bytes = elementBytes(a.element), each = pieceBytes / bytes;
-    if (a.isAlongTerms() && count % each == 0 && liesInPieces(a, bytes)) {
+    if (int64_t each = elementsOfPieceOfA(count))
       for (int64_t i = 0; i != count; i += each)
-        values.append(
-            floatsOf(k, loadPiece(k, k.at(from, i, a.memory(k))), a.element));
-    } else {
+        loaded.push_back(loadPiece(k, k.at(from, i, a.memory(k))));
+    else
       for (int64_t i = 0; i != count; ++i)
-        values.push_back(block.loadFloat(
+        loaded.push_back(block.loadFloat(
             k.at(from, i * a.termStride, a.memory(k)), a.element));
-    }
+    return loaded;
+  }
+  /// 0 where so many elements of A are no whole pieces.
+  int64_t elementsOfPieceOfA(int64_t count) const {
+    int64_t bytes = elementBytes(a.element), each = pieceBytes / bytes;
+    bool fits = a.isAlongTerms() && count % each == 0 && liesInPieces(a, bytes);
+    return fits ? each : 0;
+  }
+  SmallVector<Value> ofA(ArrayRef<Value> loaded, const Step &step,
+                         int64_t count) {
+    SmallVector<Value> values;
+    if (elementsOfPieceOfA(count))
+      for (Value words : loaded)
+        values.append(floatsOf(k, words, a.element));
+    else
+      values.append(loaded.begin(), loaded.end());
     for (Value &x : values) {
       if (roundsA())
         x = rounded(x);
@@ -261,13 +275,24 @@ private:
                       loaded.push_back(load(k.at(rowOfB[j], at, memoryOfB()),
                                             columnOf[j], own.term));
                     }
+                  // What waits until B is there would come later. (A row that
+                  // the block has computed is near, and may not be there yet.)
+                  bool isEarly = isLight() && !firstApart;
+                  SmallVector<SmallVector<Value>> early;
+                  if (isEarly)
+                    for (const Step &own : steps)
+                      for (int64_t row = 0; row != product.m; ++row)
+                        early.push_back(loadA(row, own, piece));
                   block.gatherLoads();
                   for (auto [i, own] : llvm::enumerate(steps)) {
                     SmallVector<SmallVector<Value>> y;
                     for (int64_t j = 0; j != mine; ++j)
                       y.push_back(ofB(loaded[i * mine + j]));
                     for (int64_t row = 0; row != product.m; ++row) {
-                      SmallVector<Value> x = ofA(row, own, piece);
+                      SmallVector<Value> x =
+                          ofA(isEarly ? early[i * product.m + row]
+                                      : loadA(row, own, piece),
+                              own, piece);
                       for (int64_t j = 0; j != mine; ++j)
                         for (int64_t t = 0; t != piece; ++t)
                           next[row * mine + j] =
@@ -311,7 +336,7 @@ private:
                   for (auto [pieceOfB, own] : llvm::zip_equal(loaded, steps)) {
                     SmallVector<Value> y = ofB(pieceOfB);
                     for (int64_t row = 0; row != product.m; ++row) {
-                      Value x = ofA(row, own, 1).front();
+                      Value x = ofA(loadA(row, own, 1), own, 1).front();
                       for (int64_t j = 0; j != piece; ++j)
                         next[row * piece + j] =
                             k.fma(x, y[j], next[row * piece + j]);

@@ -1,8 +1,9 @@
 // RUN: tfm-opt %s --split-input-file --tfm-to-kernels=target=cuda | FileCheck %s
 
 // Every block computes the row that its product multiplies. What that is made of
-// is loaded first, and the first weights behind it; nothing waits for any of
-// these before both are under way.
+// is on its way to shared memory first, and the first weights behind it to
+// registers; nothing waits for any of these before both are, and then for the
+// row alone.
 func.func @product(%x: tensor<1x1600xf32>, %g: tensor<1x1600xf32>, %w: tensor<3072x1600xbf16>) -> tensor<1x3072xf32> {
   %s = tfm.softmax %x : tensor<1x1600xf32>
   %n = tfm.mul %s, %g : tensor<1x1600xf32>
@@ -11,16 +12,19 @@ func.func @product(%x: tensor<1x1600xf32>, %g: tensor<1x1600xf32>, %w: tensor<30
   return %y : tensor<1x3072xf32>
 }
 
-// The row, 3,200 bytes, and two numbers of each warp.
-// CHECK: llvm.mlir.global internal @kernel0_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<{{3[0-9]+}} x i8>
+// The row, 3,200 bytes, two of 6,400, and two numbers of each warp.
+// CHECK: llvm.mlir.global internal @kernel0_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<{{16[0-9]+}} x i8>
 // CHECK-LABEL: func.func @kernel0(
 // CHECK-SAME: tfm.block = array<i32: 256, 1, 1>
 // CHECK-SAME: tfm.step = "matmul 1x3072x1600 and 1 more"
-// CHECK-COUNT-4: llvm.load %{{.*}} vector<4xf32>
+// CHECK-COUNT-4: nvvm.cp.async.shared.global {{.*}}, 16
+// CHECK-NOT: llvm.load
+// CHECK: nvvm.cp.async.commit.group
 // CHECK-COUNT-7: llvm.load %{{.*}} vector<4xi32>
 // CHECK: nvvm.barrier0
-// CHECK-NOT: nvvm.shfl.sync
-// CHECK: scf.if
+// CHECK-NEXT: nvvm.cp.async.wait.group 0
+// CHECK-NEXT: nvvm.barrier0
+// CHECK-NOT: -> vector<4xi32>
 // CHECK: nvvm.shfl.sync
 // CHECK: llvm.store {{.*}} : vector<4xi16>, !llvm.ptr
 // CHECK: nvvm.barrier0
