@@ -130,8 +130,7 @@ void requireArena(const tfm_model &model) {
 
 void refuseArena(const tfm_model &model, const NoDeviceMemory *left) {
   const tfm_variant &variant = chooseVariant(model);
-  std::string advice =
-      memoryAdvice(variant, parseRecipe(model.recipe ? model.recipe : ""));
+  std::string advice = memoryAdvice(variant, recipeOf(model));
   if (left)
     throw InputError(fmt::format(
         "{} needs {} of memory, and {} has {} left of {}: {}; or run with "

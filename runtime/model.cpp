@@ -99,7 +99,7 @@ const tfm_function &Model::function(std::string_view name) const {
 }
 
 InputError Model::missing(const tfm_model &model, std::string_view name) {
-  Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
+  Recipe recipe = recipeOf(model);
   std::string fix = name == TFM_FORWARD ? "the model has no forward function"
                     : recipe.hasTrain
                         ? "its weights are stored as " +
@@ -163,7 +163,7 @@ void Model::requireFilled(const tfm_function &function,
 /// it was built for, as far as its tables have rows for them; without one those
 /// rows. 0 where it names neither.
 static int64_t knownTokens(const tfm_model &model) {
-  Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
+  Recipe recipe = recipeOf(model);
   int64_t rows = recipe.tokens, own = recipe.tokenizer.size;
   return rows > 0 && own > 0 ? std::min(own, rows) : std::max(own, rows);
 }

@@ -278,8 +278,10 @@ Recipe parseRecipe(std::string_view text) {
   return recipe;
 }
 
-std::string familyOf(const tfm_model &model) {
-  return parseRecipe(model.recipe ? model.recipe : "").family;
+Recipe recipeOf(const tfm_model &model) {
+  return parseRecipe(model.recipe ? model.recipe : "");
 }
+
+std::string familyOf(const tfm_model &model) { return recipeOf(model).family; }
 
 } // namespace tfm

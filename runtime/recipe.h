@@ -175,6 +175,8 @@ struct Recipe {
 /// Throws std::logic_error that names the key where one is missing, of another
 /// type, or out of its range: the compiler wrote it.
 Recipe parseRecipe(std::string_view text);
+/// That of a model; of one without any, as of an empty text.
+Recipe recipeOf(const tfm_model &model);
 /// JSON: what config.json means to a model; empty where its file names no
 /// family.
 std::string familyOf(const tfm_model &model);

@@ -108,7 +108,10 @@ ArrayRef<ProgramKind> tfm::builtPrograms() {
 }
 
 ArrayRef<ProgramKind> tfm::cachedPrograms() {
-  return builtPrograms().take_back(4);
+  static constexpr ProgramKind kinds[] = {
+      ProgramKind::Prefill, ProgramKind::PrefillShort, ProgramKind::Verify,
+      ProgramKind::Decode};
+  return kinds;
 }
 
 std::string ArenaRegion::name() const {

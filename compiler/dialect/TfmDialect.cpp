@@ -84,3 +84,7 @@ std::optional<double> tfm::floatSplat(mlir::Value value) {
              ? static_cast<double>(whole.getZExtValue())
              : static_cast<double>(whole.getSExtValue());
 }
+
+bool tfm::isFloatConstant(mlir::Value value) {
+  return value.getDefiningOp<ConstantOp>() && floatSplat(value);
+}

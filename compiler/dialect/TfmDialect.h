@@ -49,7 +49,7 @@ Domain domainOf(mlir::Value value);
 /// is not of floats.
 FlopCount elementFlops(mlir::Operation *op, int64_t perElement);
 
-/// See TfmOps.td.
+/// See TfmBase.td.
 template <typename OpT>
 class CheapToRebuild : public mlir::OpTrait::TraitBase<OpT, CheapToRebuild> {};
 
@@ -109,6 +109,8 @@ inline constexpr double leastMask = -16384;
 /// The number that every element of a tensor of floats equals, where it is a
 /// constant, or one that is broadcast, reshaped or cast.
 std::optional<double> floatSplat(mlir::Value value);
+/// Whether that is a constant itself, and not made of one.
+bool isFloatConstant(mlir::Value value);
 
 } // namespace tfm
 

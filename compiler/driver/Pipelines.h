@@ -23,8 +23,8 @@ void addPreparePasses(mlir::OpPassManager &passes, const KernelTarget &target);
 /// (the sched dialect), for the kernels of the target.
 void addSchedulePasses(mlir::OpPassManager &passes, const KernelTarget &target);
 
-/// `tfm-emit`: from a schedule to the code of its kernels in the llvm dialect,
-/// in a module of its own beside the schedule.
+/// `tfm-emit-kernels`: from a schedule to the code of its kernels in the llvm
+/// dialect, in a module of its own beside the schedule.
 void addKernelPasses(mlir::OpPassManager &passes, const KernelTarget &target);
 
 /// Makes the targets known (`KernelTarget`) and their passes.

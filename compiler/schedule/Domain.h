@@ -32,7 +32,7 @@ bool isFree(mlir::Operation *op);
 bool isPartOfReader(mlir::Operation *op);
 /// Ops that only rename the elements of their operand.
 bool isViewOp(mlir::Operation *op);
-/// A cast from bf16: reading that costs half of reading what it becomes.
+/// A cast from bf16 or i8: reading that costs less than what it becomes.
 bool isWidening(mlir::Operation *op);
 /// A constant with one value throughout.
 bool isSplat(mlir::Value value);

@@ -35,8 +35,7 @@ bool tfm::isOfBlocks(Value view) {
   return op && isa<GroupOp>(op->getParentOp());
 }
 
-/// Whether a program counts an op as one step.
-static bool isStep(Operation &op) {
+bool tfm::isStep(Operation &op) {
   return isa<SerialOp, GroupOp>(op) || isKernelStep(op);
 }
 

@@ -21,6 +21,8 @@
 
 namespace tfm {
 
+/// Whether a program counts an op as one step.
+bool isStep(mlir::Operation &op);
 /// Visits the steps of a program in order, each with how often it runs.
 void forEachStep(sched::ProgramOp program,
                  llvm::function_ref<void(mlir::Operation *, int64_t)> visit);

@@ -50,7 +50,7 @@ private:
         Loop done = loops.pop_back_val();
         for (Operation *buffer : done.used)
           extend(buffer, done.begin, time - 1);
-      } else if (isa<GroupOp>(op) || isKernelStep(op)) {
+      } else if (isStep(op)) {
         for (Operation *part : partsOf(&op))
           for (Value operand : part->getOperands())
             if (isa<MemRefType>(operand.getType()))

@@ -19,7 +19,7 @@ def Sched_Dialect : Dialect {
   let description = [{
     A compiled model is a schedule of kernels over one arena: which kernels run,
     in what order, on which bytes. A function of the tfm dialect becomes one in
-    four steps:
+    these steps and some between them (docs/design.md):
 
     1. `sched-form-kernels` outlines the ops that share a kernel into
        `sched.kernel`, still on tensors;

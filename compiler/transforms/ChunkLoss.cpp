@@ -90,7 +90,7 @@ private:
     while (op && (isa<ReshapeOp>(op) || op->hasTrait<OpTrait::Elementwise>())) {
       Operation *next = nullptr;
       for (Value operand : op->getOperands())
-        if (!isSplat(operand) && !operand.getDefiningOp<BroadcastOp>())
+        if (!isFloatConstant(operand) && !operand.getDefiningOp<BroadcastOp>())
           next = operand.getDefiningOp();
       op = next;
     }
@@ -99,9 +99,6 @@ private:
         tensorType(product.getY()).getRank() != 2)
       return {};
     return product;
-  }
-  static bool isSplat(Value value) {
-    return value.getDefiningOp<ConstantOp>() && floatSplat(value);
   }
 
   /// Finds the ops, what they read, and what they give. False where something
@@ -157,7 +154,7 @@ private:
       return tensorType(result).getShape().back() == vocabulary();
     return op->hasTrait<OpTrait::Elementwise>() &&
            llvm::all_of(op->getOperands(), [&](Value x) {
-             return wide.contains(x) || isSplat(x) || addBias(x);
+             return wide.contains(x) || isFloatConstant(x) || addBias(x);
            });
   }
 

@@ -707,10 +707,8 @@ struct DeriveDecodePass : tfm::impl::DeriveDecodePassBase<DeriveDecodePass> {
       if (together)
         together.erase();
     };
-    for (func::FuncOp whole : {forward, together})
-      if (whole)
-        if (auto obstacle = SequenceAnalysis(whole).obstacle())
-          return giveUp(obstacle->str());
+    if (auto obstacle = decodeObstacle(module))
+      return giveUp(obstacle->str());
     if (hasEncoder) {
       std::optional<func::FuncOp> rest = splitEncoder(forward);
       if (!rest)

@@ -122,9 +122,9 @@ private:
     Value value = logits;
     for (Operation *op = value.getDefiningOp(); op;
          op = value.getDefiningOp()) {
-      if (isa<MulOp, DivOp>(op) && isSplat(op->getOperand(1)))
+      if (isa<MulOp, DivOp>(op) && isFloatConstant(op->getOperand(1)))
         value = op->getOperand(0);
-      else if (isa<MulOp>(op) && isSplat(op->getOperand(0)))
+      else if (isa<MulOp>(op) && isFloatConstant(op->getOperand(0)))
         value = op->getOperand(1);
       else
         break;
@@ -225,7 +225,7 @@ private:
     } else if (auto get = value.getDefiningOp<GetParamOp>(); get && hasCopies) {
       b.setInsertionPointAfter(get);
       return GetParamOp::create(b, loc, type, get.getParamAttr());
-    } else if (isSplat(value)) {
+    } else if (isFloatConstant(value)) {
       b.setInsertionPointAfterValue(value);
       return splat(b, loc, type, *floatSplat(value));
     } else if (Operation *op = value.getDefiningOp();
@@ -360,10 +360,6 @@ private:
       auto cast = CastOp::create(b, argument.getLoc(), wide, argument);
       argument.replaceAllUsesExcept(cast.getY(), cast);
     }
-  }
-
-  static bool isSplat(Value value) {
-    return value.getDefiningOp<ConstantOp>() && floatSplat(value);
   }
 
   OpBuilder b;

@@ -49,11 +49,12 @@ struct QuantiseCachePass : tfm::impl::QuantiseCachePassBase<QuantiseCachePass> {
     FailureOr<Type> cache = cacheOfGeneration(module);
     if (failed(cache))
       return signalPassFailure();
-    if (!cache->isInteger(8))
+    // Of what is decoded in whole sequences there is no cache.
+    if (!cache->isInteger(8) || decodeObstacle(module))
       return;
     for (ProgramKind kind : {ProgramKind::Forward, ProgramKind::ForwardBatch}) {
       auto forward = findProgram(module, kind);
-      if (!forward || SequenceAnalysis(forward).obstacle())
+      if (!forward)
         continue;
       SmallVector<AttentionOp> ops;
       forward.walk([&](AttentionOp op) {

@@ -247,3 +247,11 @@ SequenceAnalysis::SequenceAnalysis(func::FuncOp forward) {
     rules.fail(forward,
                "a result other than one row of logits for every token [B, T]");
 }
+
+std::optional<DecodeObstacle> tfm::decodeObstacle(ModuleOp module) {
+  for (ProgramKind kind : {ProgramKind::Forward, ProgramKind::ForwardBatch})
+    if (auto forward = findProgram(module, kind))
+      if (auto obstacle = SequenceAnalysis(forward).obstacle())
+        return obstacle;
+  return std::nullopt;
+}

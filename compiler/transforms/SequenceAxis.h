@@ -70,6 +70,10 @@ private:
   int64_t sizes[2] = {0, 0};
 };
 
+/// Why texts cannot be decoded one token after another, whatever else a
+/// function for several of them says; nothing where they can.
+std::optional<DecodeObstacle> decodeObstacle(mlir::ModuleOp module);
+
 /// Whether generation knows what to keep of `op`, which looks at earlier
 /// positions of `batch` sequences where `tag` says (DeriveDecode.cpp).
 bool canKeep(mlir::Operation *op, const SequenceTag &tag, int64_t batch);

@@ -296,7 +296,7 @@ std::string peaksText(const Peaks &peak) {
 } // namespace
 
 void bench(const tfm_model &descriptor, const BenchCommand &command) {
-  Recipe recipe = parseRecipe(descriptor.recipe ? descriptor.recipe : "");
+  Recipe recipe = recipeOf(descriptor);
   requireGenerationMemory(descriptor, recipe);
   if (chooseVariant(descriptor).gradients.bytes > 0)
     requireTrainingMemory(descriptor, recipe);

@@ -506,7 +506,7 @@ void declare(CLI::App &app, Commands &commands) {
 
 /// Finishes the checkpoints that are about to be read.
 void settleRuns(const tfm_model &model, const Commands &commands) {
-  int64_t keep = parseRecipe(model.recipe ? model.recipe : "").train.keep;
+  int64_t keep = recipeOf(model).train.keep;
   for (const std::string &run :
        {commands.training.options.init, commands.generation.weights,
         commands.evaluation.weights, commands.logits.weights,
@@ -518,7 +518,7 @@ void settleRuns(const tfm_model &model, const Commands &commands) {
 /// Sums of gradients as a tree are made on processors alone: who asks for no
 /// device gets these.
 void leaveTreesToProcessors(const tfm_model &model, TrainCommand &command) {
-  TrainSpec train = parseRecipe(model.recipe ? model.recipe : "").train;
+  TrainSpec train = recipeOf(model).train;
   if (command.device != "auto" || train.sum != "tree" || train.accumulate == 1)
     return;
   if (command.speaks() &&

@@ -84,7 +84,7 @@ std::unique_ptr<Dataset> openDataFor(const CommonOptions &options,
 }
 
 void requireNoneOfModel(const std::string &path, const tfm_model &model) {
-  const Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
+  const Recipe recipe = recipeOf(model);
   const auto require = [&](const std::string &name, const std::string &what) {
     if (isReadOf(path, name))
       throw InputError(path + " is " + what +
@@ -344,7 +344,7 @@ void requireShares(const TrainSpec &train, const Processes &processes) {
 
 void train(const tfm_model &descriptor, TrainCommand command,
            const std::atomic<bool> &interrupt) {
-  Recipe recipe = parseRecipe(descriptor.recipe);
+  Recipe recipe = recipeOf(descriptor);
   if (!recipe.hasTrain)
     throw InputError(std::string(descriptor.source) +
                      " has no `train` block: add one and build it again");
@@ -468,7 +468,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
 void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   if (!findFunction(descriptor, TFM_EVALUATE))
     throw Model::missing(descriptor, TFM_EVALUATE);
-  Recipe recipe = parseRecipe(descriptor.recipe);
+  Recipe recipe = recipeOf(descriptor);
   DataSpec spec = dataOf(descriptor, recipe, command.data);
   TokenizerPtr tokenizer = findTokenizer(
       descriptor, recipe,

@@ -70,7 +70,7 @@ const std::vector<int32_t> &promptOf(const Question &question) {
 } // namespace
 
 void showData(const tfm_model &descriptor, const DataCommand &command) {
-  Recipe recipe = parseRecipe(descriptor.recipe);
+  Recipe recipe = recipeOf(descriptor);
   if (!recipe.hasTrain)
     throw InputError(std::string(descriptor.source) +
                      " has no `train` block, which says how long a row of data "

@@ -61,7 +61,7 @@ void noteOtherBegin(const tfm_model &descriptor, const ExportCommand &command) {
       fileExists(command.weights + "/config.json"))
     return;
   try {
-    Recipe recipe = parseRecipe(descriptor.recipe);
+    Recipe recipe = recipeOf(descriptor);
     auto tokenizerOf = [&](const std::string &named) {
       return findTokenizer(
           descriptor, recipe,
@@ -142,7 +142,7 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   if (command.adapter && out == command.out && out.ends_with(".safetensors"))
     throw InputError(out + ": an adapter is a folder of two files: name it "
                            "without .safetensors");
-  const std::string kept = parseRecipe(descriptor.recipe).generate.weights;
+  const std::string kept = recipeOf(descriptor).generate.weights;
   const std::string &written = command.dtypeName;
   if (command.seed) {
     initialise(model, *command.seed);

@@ -518,7 +518,7 @@ void requireSameOptions(Processes &processes, const GenerateOptions &options,
 } // namespace
 
 void generate(const tfm_model &descriptor, const GenerateCommand &command) {
-  Recipe recipe = parseRecipe(descriptor.recipe);
+  Recipe recipe = recipeOf(descriptor);
   Processes *processes = command.processes;
   bool speaks = command.speaks();
   requireGenerationMemory(descriptor, recipe);
@@ -676,7 +676,7 @@ static void requireNotRead(const std::string &out,
 
 void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
                  const std::string &out) {
-  Recipe recipe = parseRecipe(descriptor.recipe);
+  Recipe recipe = recipeOf(descriptor);
   TokenizerPtr tokenizer =
       findTokenizer(descriptor, recipe,
                     {command.tokenizer, command.weights, command.ids,

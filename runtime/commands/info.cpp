@@ -134,7 +134,7 @@ std::vector<std::string> refusedCommands(const tfm_model &model) {
     refused.emplace_back("generate");
     refused.emplace_back("logits");
   }
-  if (!parseRecipe(model.recipe ? model.recipe : "").hasTrain)
+  if (!recipeOf(model).hasTrain)
     refused.emplace_back("data");
   return refused;
 }
@@ -158,7 +158,7 @@ void info(const tfm_model &model, const CommonOptions &options) {
     NoDeviceMemory all(gpu->name, gpu->memory, gpu->memory);
     refuseArena(own, &all);
   }
-  Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
+  Recipe recipe = recipeOf(model);
   uint64_t activations = chosen.activations.bytes + chosen.cache_bytes;
   uint64_t parameterBytes = chosen.parameters.bytes + chosen.copies.bytes;
   uint64_t parameters = 0, trainable = 0;

@@ -134,7 +134,7 @@ std::vector<Corrected> correctedLayers(const Model &model,
     else if (published && !isThatOf(*published, names[i].front(), tensors[i]))
       changed.emplace_back(parameter.name);
   }
-  if (!parseRecipe(model.descriptor().recipe).hasTrain)
+  if (!recipeOf(model.descriptor()).hasTrain)
     throw InputError("what was trained is known to the program that trained: "
                      "export the adapter with that one");
   if (!others.empty())
@@ -232,8 +232,8 @@ void exportAdapter(const Model &model, const std::string &weights,
   FolderForFiles made(out);
   AtomicFile file(paths[0]), config(paths[1]);
   writeSafetensors(file, tensors, exportedMetadata(), type);
-  config.write(configOf(layers, source,
-                        parseRecipe(model.descriptor().recipe).hasEncoder));
+  config.write(
+      configOf(layers, source, recipeOf(model.descriptor()).hasEncoder));
   file.sync();
   config.sync();
   SignalsWait wait; // both or none

@@ -182,8 +182,7 @@ struct OtherModel : InputError {
 /// keeps adamw keeps, too.
 void requireOptimizer(const std::string &folder, const RunState &state,
                       const tfm_model &model) {
-  const std::string kind =
-      parseRecipe(model.recipe ? model.recipe : "").train.optimizer.kind;
+  const std::string kind = recipeOf(model).train.optimizer.kind;
   auto isSgd = [](const std::string &name) { return name == "sgd"; };
   if (!state.optimizer.empty() && isSgd(state.optimizer) != isSgd(kind))
     throw OtherModel(fmt::format(
@@ -373,7 +372,7 @@ std::vector<std::string> loadWeights(const std::string &path, Model &model,
   const tfm_model &descriptor = model.descriptor();
   WeightFiles weights(path, familyOf(descriptor));
   loadParameters(model, weights, unmatched);
-  const std::string kept = parseRecipe(descriptor.recipe).generate.weights;
+  const std::string kept = recipeOf(descriptor).generate.weights;
   if (std::string note = requantisedNote(weights, kept, kept); !note.empty())
     notes.push_back(std::move(note));
   if (std::string note = requireConfig(path, descriptor); !note.empty())

@@ -125,7 +125,7 @@ void addCompanions(std::map<std::string, std::string> &texts,
 /// the weights; it is what `generate` takes, too.
 void addOwnTokenizer(std::map<std::string, std::string> &texts,
                      const tfm_model &model, const std::string &out) {
-  const Recipe recipe = parseRecipe(model.recipe);
+  const Recipe recipe = recipeOf(model);
   std::string why = std::string(model.name) + " has none";
   if (!recipe.tokenizer.kind.empty())
     try {
@@ -143,8 +143,7 @@ void addBegin(std::string &tokenizer, const tfm_model &model,
               const std::string &path) {
   try {
     const TokenizerPtr own = parseTokenizerJson(tokenizer, path);
-    const std::vector<int32_t> begin =
-        beginOfData(parseRecipe(model.recipe), *own);
+    const std::vector<int32_t> begin = beginOfData(recipeOf(model), *own);
     if (begin.empty() || !own->begin().empty())
       return;
     auto root = ordered_json::parse(tokenizer);

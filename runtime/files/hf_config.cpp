@@ -230,7 +230,7 @@ std::optional<ConfigComparison> compareConfig(const std::string &path,
 namespace {
 
 ModelDescription describe(const tfm_model &model) {
-  Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
+  Recipe recipe = recipeOf(model);
   return {recipe.facts, model.hyperparameters ? model.hyperparameters : "",
           model.source, recipe.family};
 }

@@ -108,7 +108,7 @@ void add(Model &model, const Parameters &parameters, const json &term,
 } // namespace
 
 json correctionsOf(const tfm_model &model) {
-  json facts = json::parse(parseRecipe(model.recipe).facts);
+  json facts = json::parse(recipeOf(model).facts);
   if (!facts.contains("corrections"))
     throw InputError(std::string("there are no corrections: ") + model.name +
                      " adds to no product of a weight a product of others, as "

@@ -543,9 +543,7 @@ void requireOwnLogits(Model &model, std::span<const int32_t> text) {
   };
   if (std::ranges::equal(first, logits, isSame))
     return;
-  const char *recipe = model.descriptor().recipe;
-  std::string obstacle =
-      parseRecipe(recipe ? recipe : "").generate.wholeSequence;
+  std::string obstacle = recipeOf(model.descriptor()).generate.wholeSequence;
   if (forward.sourceLength() > 0)
     throw InputError(fmt::format(
         "the next token of an answer has no logits of its own: this model "

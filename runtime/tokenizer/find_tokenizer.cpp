@@ -119,7 +119,7 @@ Found open(const tfm_model &model, const Recipe &recipe,
 int64_t vocabularyOf(const tfm_model &model) {
   // The rows of losses are counted, too; logits of fewer tokens only give
   // those.
-  int64_t rows = parseRecipe(model.recipe ? model.recipe : "").tokens;
+  int64_t rows = recipeOf(model).tokens;
   if (rows > 0)
     return rows;
   const tfm_variant &variant = chooseVariant(model);

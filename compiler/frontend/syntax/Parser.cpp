@@ -170,16 +170,17 @@ void Parser::skipToLine() {
   }
 }
 
+/// Those that an item of a file begins with.
+static constexpr StringRef itemWords[] = {
+    "import", "family",    "model", "module", "function",
+    "const",  "tokenizer", "data",  "train",  "generate"};
+
 bool Parser::startsItem() const {
   if (!tok().startsLine || tok().kind != TokenKind::Name)
     return false;
-  bool keyword = llvm::StringSwitch<bool>(tok().text)
-                     .Cases({"import", "family", "model", "module", "function",
-                             "const", "tokenizer", "data", "train", "generate"},
-                            true)
-                     .Default(false);
-  return keyword && (tok(1).kind == TokenKind::Name || tok(1).is("{") ||
-                     tok(1).kind == TokenKind::String || tok(1).is("="));
+  return llvm::is_contained(itemWords, tok().text) &&
+         (tok(1).kind == TokenKind::Name || tok(1).is("{") ||
+          tok(1).kind == TokenKind::String || tok(1).is("="));
 }
 
 bool Parser::skipIndented(const Token &head) {
@@ -288,9 +289,8 @@ void Parser::parseItems() {
       skipToItem();
       continue;
     }
-    if (word.isName("import") || word.isName("family") ||
-        word.isName("model") || word.isName("module") ||
-        word.isName("function") || word.isName("const")) {
+    if (word.kind == TokenKind::Name &&
+        llvm::is_contained(itemWords, word.text)) {
       bool isLast = tok(1).startsLine || tok(1).kind == TokenKind::End;
       if (!isLast)
         take();
@@ -317,9 +317,9 @@ void Parser::parseItems() {
       if (skipIndented(word))
         continue;
     } else if (word.kind == TokenKind::Name) {
-      std::string guess = closestName(
-          word.text, {"import", "family", "model", "module", "function",
-                      "const", "tokenizer", "data", "train", "generate"});
+      std::string guess =
+          closestName(word.text, std::vector<std::string>(std::begin(itemWords),
+                                                          std::end(itemWords)));
       if (!guess.empty())
         d.help("did you mean `" + guess + "`?");
     }

@@ -1,5 +1,4 @@
-//===- Program.h - the host's function that queues a program's kernels *- C++
-//-*-===//
+//===- Program.h - the host's queue of a program's kernels ------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -54,7 +54,7 @@ void ProgramEmitter::emitSteps(mlir::Block &block) {
   for (mlir::Operation &op : block)
     if (auto loop = llvm::dyn_cast<LoopOp>(op))
       emitLoop(loop);
-    else if (llvm::isa<SerialOp, GroupOp>(op) || isKernelStep(op))
+    else if (isStep(op))
       emitStep(&op);
 }
 

@@ -318,7 +318,7 @@ static int report(ReportArguments arguments) {
   ModelReport result = makeModelReport(model, arguments.view, flops, html);
   if (auto forward = findProgram(*model.module, ProgramKind::Forward);
       forward && generates(forward))
-    if (auto obstacle = SequenceAnalysis(forward).obstacle())
+    if (auto obstacle = decodeObstacle(*model.module))
       result.wholeSequence = obstacle->str();
   if (arguments.view.memory) {
     result.memory = planModelMemory(*model.module, *target,

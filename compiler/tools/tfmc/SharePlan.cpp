@@ -298,9 +298,9 @@ std::vector<SharedReport> tfm::planShares(mlir::ModuleOp schedule,
     auto process = most - own.begin();
     shared.optimizer = memory.optimizer / all * *most;
     shared.memory -= memory.optimizer - shared.optimizer + masters[process];
-    if (target.kind() == "cpu") // others' sums come to where they are added up
-      shared.incoming = static_cast<int64_t>(
-          SumTurns::of(mostRows, static_cast<size_t>(count)).roomBytes());
+    // Others' sums come to where they are added up.
+    shared.incoming = static_cast<int64_t>(
+        SumTurns::of(mostRows, static_cast<size_t>(count)).roomBytes());
     shared.memory += shared.incoming;
     // All gradients but those of its own rows, and these rows to all others.
     for (int64_t each = 0; each != count; ++each) {
