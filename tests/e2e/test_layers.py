@@ -17,7 +17,8 @@ LAYERS = {
     "compiler/transforms": ["compiler/dialect", "runtime/recipe_table.h"],
     "compiler/schedule": ["compiler/dialect", "compiler/transforms", "compiler/target/KernelTarget.h"],
     "compiler/target": ["compiler/dialect", "compiler/schedule", "runtime/philox.h",
-                        "runtime/device/cpu_features.h", "runtime/device/variant.h"],
+                        "runtime/device/cpu_features.h", "runtime/device/variant.h",
+                        "runtime/files/temporaries.h"],
     # No kernels: `tfmc check` is a frontend alone.
     "compiler/frontend": ["compiler/support", "compiler/dialect", "runtime"],
     "compiler/report": ["compiler/support", "compiler/dialect", "compiler/transforms", "runtime"],
