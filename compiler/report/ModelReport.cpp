@@ -576,7 +576,10 @@ void Reader::listConstants() {
       constant.dims.insert(constant.dims.begin(),
                            std::to_string(constant.shape.front()));
     }
-    llvm::append_range(constant.values, values.getValues<float>());
+    if (values.getElementType().isInteger(1))
+      llvm::append_range(constant.values, values.getValues<bool>());
+    else
+      llvm::append_range(constant.values, values.getValues<float>());
     report.constants.push_back(std::move(constant));
   });
 }

@@ -104,6 +104,14 @@ class Report(Page):
         values = struct.unpack("<2000f", base64.b64decode(constant["data"]))
         self.assertEqual(values[:3], (1.0, 4.0, 7.0))
 
+    def test_truth_values_are_ones_and_zeros(self):
+        text = ("model M(n = 3) {\n  const c[i: n, j: n] = j <= i\n"
+                "  forward(x: [B, n, n]) -> [B, n, n] { return where(c, x, 0.0) }\n}\n")
+        result = tfmc("report", "-", "--format", "html", stdin=text)
+        constant, = data_of(result.stdout)["constants"]
+        values = struct.unpack("<9f", base64.b64decode(constant["data"]))
+        self.assertEqual(values, (1, 0, 0, 1, 1, 0, 1, 1, 1))
+
     def test_names_cannot_leave_the_data(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "<script>{{title}}&.tfm"

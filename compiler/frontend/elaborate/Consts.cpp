@@ -32,7 +32,6 @@ public:
     Index,
     Layered,
     Neg,
-    Not,
     Add,
     Sub,
     Mul,
@@ -42,6 +41,9 @@ public:
     Pow,
     Min,
     Max,
+    If,
+    Call,
+    // These have truth values.
     Eq,
     Ne,
     Lt,
@@ -50,12 +52,13 @@ public:
     Ge,
     And,
     Or,
-    If,
-    Call
+    Not
   };
   struct Instruction {
     Op op = Op::Number;
     double number = 0;
+    /// Whether the number is a truth value, 0 or 1.
+    bool truth = false;
     /// Of an index variable; of the values of a layered number.
     size_t index = 0;
     int a = -1, b = -1, c = -1;
@@ -70,11 +73,16 @@ public:
   /// The last instruction of the formula, or -1 after an error.
   int compile(const Expr &expr);
   double run(int at, llvm::ArrayRef<double> indices, size_t layer) const;
+  bool isTruth(int at) const { return instructions[at].truth; }
   size_t size() const { return instructions.size(); }
   Node *layered = nullptr;
 
 private:
-  int add(const Instruction &instruction) {
+  int add(Instruction instruction) {
+    if (instruction.op >= Op::Eq && instruction.op <= Op::Not)
+      instruction.truth = true;
+    if (instruction.op == Op::If)
+      instruction.truth = isTruth(instruction.b) && isTruth(instruction.c);
     // What does not depend on an index is computed once.
     auto isNumber = [&](int which) {
       return which < 0 || instructions[which].op == Op::Number;
@@ -87,6 +95,7 @@ private:
     if (fixed) {
       Instruction number;
       number.number = run(last, {}, 0);
+      number.truth = instruction.truth;
       instructions.back() = number;
     }
     return last;
@@ -131,6 +140,7 @@ int ConstCompiler::fold(const Expr &expr) {
   }
   if (value.is(SymbolicValue::Bool)) {
     instruction.number = value.flag();
+    instruction.truth = true;
     return add(instruction);
   }
   if (value.is(SymbolicValue::PerLayer)) {
@@ -145,6 +155,10 @@ int ConstCompiler::fold(const Expr &expr) {
     instruction.op = Op::Layered;
     instruction.index = layers.size();
     layers.emplace_back();
+    instruction.truth =
+        llvm::all_of(value.items(), [](const SymbolicValue &item) {
+          return item.is(SymbolicValue::Bool);
+        });
     for (const SymbolicValue &item : value.items())
       layers.back().push_back(item.number());
     return add(instruction);
@@ -367,6 +381,8 @@ bool Consts::evaluate(Const &constant) {
     return false;
   }
   constant.perLayer = compiled.layered;
+  if (compiled.isTruth(formula))
+    constant.elem = Elem::Bool;
   size_t layers = compiled.layered ? constant.perLayer->count.value() : 1;
   size_t elements = 1;
   for (const Dim &dim : constant.dims)

@@ -404,6 +404,15 @@ static DenseElementsAttr splatAttr(RankedTensorType type, double value) {
   return DenseElementsAttr::get(type, static_cast<int32_t>(value));
 }
 
+/// Truth values: what is not 0 is true.
+template <typename Number>
+static DenseElementsAttr truthsAttr(RankedTensorType type,
+                                    ArrayRef<Number> values) {
+  return DenseElementsAttr::get(
+      type, ArrayRef<bool>(llvm::map_to_vector(
+                values, [](Number value) { return value != 0; })));
+}
+
 Handle Emitter::constant(const Const &constant, StringRef formula) {
   Impl &m = *impl;
   SmallVector<int64_t> shape = numbers(constant.dims);
@@ -414,13 +423,14 @@ Handle Emitter::constant(const Const &constant, StringRef formula) {
   mlir::Value &value = m.open.empty() ? unkept : m.constants[&constant];
   if (!value)
     value = m.atFunction([&]() -> mlir::Value {
-      RankedTensorType type = m.type(Elem::Float, shape);
+      RankedTensorType type = m.type(constant.elem, shape);
+      ArrayRef<float> values(constant.values);
       bool isWhole =
-          type.getNumElements() == static_cast<int64_t>(constant.values.size());
-      auto data =
-          isWhole
-              ? DenseElementsAttr::get(type, ArrayRef<float>(constant.values))
-              : splatAttr(type, 0);
+          type.getNumElements() == static_cast<int64_t>(values.size());
+      auto data = !isWhole ? splatAttr(type, 0)
+                  : constant.elem == Elem::Bool
+                      ? truthsAttr(type, values)
+                      : DenseElementsAttr::get(type, values);
       auto op = ConstantOp::create(m.builder, m.place(), data);
       op->setAttr("tfm.const", describe(m.builder, constant,
                                         m.dimStrings(constant.dims), formula));
@@ -450,9 +460,7 @@ Handle Emitter::perLayer(const Node *key, ArrayRef<double> values, Elem elem) {
           type, ArrayRef<int32_t>(llvm::map_to_vector(
                     values, [](double v) { return static_cast<int32_t>(v); })));
     } else {
-      data = DenseElementsAttr::get(
-          type, ArrayRef<bool>(llvm::map_to_vector(
-                    values, [](double v) { return v != 0; })));
+      data = truthsAttr(type, values);
     }
     return ConstantOp::create(m.builder, m.place(), data);
   });

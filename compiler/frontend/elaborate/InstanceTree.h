@@ -95,6 +95,8 @@ struct Const {
   Node *owner = nullptr;
   const Unit *unit = nullptr;
   Dims dims;
+  /// Truth values where the formula is one; known when it is evaluated.
+  Elem elem = Elem::Float;
   bool poisoned = false;
   bool evaluated = false;
   /// Row-major; with a value per layer, all layers. Of a large one that is only

@@ -63,7 +63,7 @@ std::optional<SymbolicTensor> Tensors::toTensor(const SymbolicValue &value,
       return std::nullopt;
     return SymbolicTensor{
         emitter.constant(constant, sources.text(constant.decl->formula)),
-        Elem::Float, constant.dims};
+        constant.elem, constant.dims};
   }
   case SymbolicValue::Int:
     if (!dimensions.isTensorInteger(value.dim().value(), range))
