@@ -58,7 +58,9 @@ static std::optional<uint32_t> load(SourceManager &sources, StringRef path,
     d.help("of weights the folder is named: `tfmc run " + folder +
            "`, and `tfmc import " + folder +
            " -o model.tfm` writes the model's file");
-  }
+  } else if (std::string full = (path + ".tfm").str();
+             llvm::sys::fs::exists(full))
+    d.help("did you mean `" + full + "`?");
   return std::nullopt;
 }
 

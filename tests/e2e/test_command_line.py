@@ -305,6 +305,15 @@ class Input(unittest.TestCase):
         self.assertEqual(result.stderr, "no/such.tfm: error[E0910]: cannot read `no/such.tfm`: "
                                         "No such file or directory\n")
 
+    def test_a_file_without_its_ending(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "mine")
+            with open(path + ".tfm", "w") as file:
+                file.write("model M(n = 3) {\n  forward(x: [B, n]) -> [B, n] { return x }\n}\n")
+            result = tfmc("check", path)
+        self.assertEqual(result.returncode, 1)
+        self.assertTrue(result.stderr.endswith(f"help: did you mean `{path}.tfm`?\n"), result.stderr)
+
     def test_a_file_that_is_no_text(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model.tfm")

@@ -416,6 +416,12 @@ class Json(unittest.TestCase):
                  "    x = x + mean(x, axis = T)\n    return x @ wte.weight.T\n  }\n}\n")
         self.assertIn("Generation evaluates the whole sequence for every token: <stdin>:5",
                       tfmc("report", "-", stdin=whole).stdout)
+        # One answer for a text: no logits to go on with.
+        answer = whole.replace("-> [B, T, vocab]", "-> [B, vocab]").replace(
+            "return x @ wte.weight.T", "return (x @ wte.weight.T)[:, 0]")
+        result = tfmc("report", "-", stdin=answer)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn("Generation", result.stdout)
 
     def test_without_training_the_step_is_unknown(self):
         self.assertIsNone(report(GPT2)["flops"]["train_step"])

@@ -9,26 +9,11 @@
 
 #include "compiler/frontend/elaborate/Dimensions.h"
 #include "compiler/frontend/elaborate/Reporter.h"
-#include "llvm/ADT/StringExtras.h"
 
 using namespace tfm;
 using namespace tfm::ast;
 using llvm::StringRef;
 using llvm::Twine;
-
-/// Whether the formula of an integer has the variable `name`.
-static bool mentions(const Dim &dim, StringRef name) {
-  std::string formula = dim.str();
-  StringRef rest = formula;
-  auto continuesName = [](char c) { return llvm::isAlnum(c) || c == '_'; };
-  while (!rest.empty()) {
-    StringRef word = rest.take_while(continuesName);
-    if (word == name)
-      return true;
-    rest = rest.drop_front(std::max<size_t>(word.size(), 1));
-  }
-  return false;
-}
 
 /// Whether a number is too small or too large for the size of any axis.
 static bool isNoDimension(const Dim &dim) {
@@ -44,10 +29,9 @@ bool Blame::isFirst(const SymbolicValue &value) {
     if (given.kind() != value.kind())
       continue;
     // What is wrong with `3 * width` is that `width` is negative, or huge.
-    bool isCause =
-        value.is(SymbolicValue::Int)
-            ? isNoDimension(given.dim()) && mentions(value.dim(), name)
-            : given.show() == value.show();
+    bool isCause = value.is(SymbolicValue::Int) ? isNoDimension(given.dim()) &&
+                                                      value.dim().mentions(name)
+                                                : given.show() == value.show();
     if (!isCause)
       continue;
     if (known != blamed.end())
@@ -85,7 +69,7 @@ void Blame::noteOrigins(Diagnostic &d, const SymbolicValue &value) {
   // A float has no formula, but may have been passed on unchanged.
   auto isPartOf = [&](StringRef name, const SymbolicValue &given) {
     return given.kind() == value.kind() &&
-           (isInt ? mentions(value.dim(), name)
+           (isInt ? value.dim().mentions(name)
                   : given.number() == value.number());
   };
   // Where one of them cannot be a dimension the others are not to blame.
@@ -104,6 +88,6 @@ void Blame::noteOrigins(Diagnostic &d, const SymbolicValue &value) {
         set != origins.end() && set->second != d.range)
       d.note(name + " = " + showNumber(*given) + " is " + originOf(name));
   for (const auto &[name, origin] : dimOrigins)
-    if (isInt && mentions(value.dim(), name))
+    if (isInt && value.dim().mentions(name))
       d.note(origin);
 }

@@ -228,8 +228,11 @@ int ConstCompiler::compile(const Expr &expr) {
     for (const Subscript &subscript : expr.subscripts)
       for (const Expr *bound : {subscript.first, subscript.last})
         if (bound && usesIndex(*bound)) {
-          reporter.error(411, bound->range,
-                         "an index of a constant cannot pick from a list");
+          reporter
+              .error(411, bound->range,
+                     "the formula of a constant cannot pick by its indices: "
+                     "it is made of numbers and of them alone")
+              .help("`if i == 0 then a else b` chooses");
           return -1;
         }
     return fold(expr);

@@ -7,6 +7,7 @@
 
 #include "compiler/frontend/elaborate/Dim.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace tfm;
@@ -36,6 +37,19 @@ Dim Dim::opaque(Op op, const Dim &a, const Dim &b, int64_t value) {
 
 Dim Dim::named(llvm::StringRef name, int64_t value, unsigned order) {
   return Dim(Polynomial::named(name, value, order), value, false);
+}
+
+bool Dim::mentions(llvm::StringRef name) const {
+  std::string text = str();
+  llvm::StringRef rest = text;
+  auto continuesName = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+  while (!rest.empty()) {
+    llvm::StringRef word = rest.take_while(continuesName);
+    if (word == name)
+      return true;
+    rest = rest.drop_front(std::max<size_t>(word.size(), 1));
+  }
+  return false;
 }
 
 std::string Dim::str(bool spaced) const {

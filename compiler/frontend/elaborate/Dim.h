@@ -33,6 +33,9 @@ public:
   /// The name, where this is exactly one named quantity; else empty.
   llvm::StringRef name() const { return formula.name(); }
 
+  /// Whether a name occurs in the formula.
+  bool mentions(llvm::StringRef name) const;
+
   /// `3*width**2 + 3*width`; with `spaced`, `3 * width**2 + 3 * width`, as
   /// messages show it. An expression of the language with this value.
   std::string str(bool spaced = false) const;

@@ -338,8 +338,7 @@ SymbolicValue Operators::tensorArithmetic(StringRef op, const SymbolicValue &a,
     if (value->is(SymbolicValue::NodeRef))
       d.help("call it: `" + sources.text(range) + "(x)`");
     else if (value->is(SymbolicValue::List))
-      d.help("`a, b = split(x, 2)` gives each of several values its name, "
-             "`parts[0]` takes one");
+      d.help(severalValuesHelp);
     return SymbolicValue();
   }
   if (b.isNumber() && dividesByZero(op, b, expr))

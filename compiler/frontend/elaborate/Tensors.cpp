@@ -103,6 +103,8 @@ std::optional<SymbolicTensor> Tensors::toTensor(const SymbolicValue &value,
         506, range, what + " takes a tensor, not " + value.describe());
     if (value.is(SymbolicValue::Builtin) || value.is(SymbolicValue::Function))
       d.help("call it: `" + sources.text(range) + "(...)`");
+    if (value.is(SymbolicValue::List))
+      d.help(severalValuesHelp);
     if (value.is(SymbolicValue::NodeRef)) {
       StringRef text = sources.text(range);
       bool hasWeight = value.node()->members.count("weight");
@@ -297,14 +299,20 @@ std::optional<int64_t> Tensors::toAxis(const SymbolicValue *value,
     if (hits > 1 || value->is(SymbolicValue::None) ||
         value->is(SymbolicValue::String) || !value->is(SymbolicValue::Int) ||
         !value->dim().isConstant()) {
-      if (!value->isPoison())
-        reporter
-            .error(210, range,
-                   hits > 1 ? "`" + name + "` names more than one axis of " +
-                                  showShape(tensor.dims, tensor.elem)
-                            : "`" + name + "` names no axis of " +
-                                  showShape(tensor.dims, tensor.elem))
-            .help("count from the end: `axis = -2`");
+      if (value->isPoison())
+        return std::nullopt;
+      Diagnostic &d = reporter.error(
+          210, range,
+          "`" + name + "` names " + (hits > 1 ? "more than one" : "no") +
+              " axis of " + showShape(tensor.dims, tensor.elem));
+      // `T - 1` may be what is meant.
+      const Dim *near = llvm::find_if(
+          tensor.dims, [&](const Dim &dim) { return dim.mentions(name); });
+      if (hits == 0 && near != tensor.dims.end())
+        d.help("that of " + near->str(/*spaced=*/true) +
+               " is `axis = " + Twine(near - tensor.dims.end()) + "`");
+      else
+        d.help("count from the end: `axis = -2`");
       return std::nullopt;
     }
   }

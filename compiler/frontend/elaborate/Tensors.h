@@ -18,6 +18,11 @@ namespace tfm {
 class CallerDims;
 class Consts;
 
+/// Where a list stands for one tensor.
+inline constexpr llvm::StringRef severalValuesHelp =
+    "`a, b = split(x, 2)` gives each of several values its name, `parts[0]` "
+    "takes one";
+
 /// Makes tensors of values, and emits the ops that bring them to a shape: what
 /// operators and functions of the language have in common.
 class Tensors {

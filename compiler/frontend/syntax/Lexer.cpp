@@ -27,21 +27,81 @@ constexpr StringRef puncts[] = {
 bool startsName(char c) { return llvm::isAlpha(c) || c == '_'; }
 bool continuesName(char c) { return llvm::isAlnum(c) || c == '_'; }
 
-/// ` (U+00A0)` of a whole character that may look like another one; nothing of
-/// ASCII.
-std::string codePoint(StringRef character) {
+/// The number of a whole character; 0 for one of ASCII.
+uint32_t codeOf(StringRef character) {
   auto byte = [&](size_t i) {
     return static_cast<unsigned char>(character[i]);
   };
   if (character.empty() || byte(0) < 0x80)
-    return "";
+    return 0;
   // The first byte has as many bits less as there are bytes.
   uint32_t code = byte(0) & (0xFFu >> (character.size() + 1));
   for (size_t i = 1; i < character.size(); ++i)
     code = code << 6 | (byte(i) & 0x3F);
+  return code;
+}
+
+/// ` (U+00A0)` of a character that may look like another one; nothing of ASCII.
+std::string codePoint(uint32_t code) {
   std::string text;
-  llvm::raw_string_ostream(text) << llvm::format(" (U+%04X)", code);
+  if (code)
+    llvm::raw_string_ostream(text) << llvm::format(" (U+%04X)", code);
   return text;
+}
+
+/// What to write instead of a character that word processors and papers have;
+/// empty for others.
+StringRef plainCharacter(uint32_t code) {
+  switch (code) {
+  case 0x00AB: // « »
+  case 0x00BB:
+  case 0x2018: // single and double quotes, low and high
+  case 0x2019:
+  case 0x201A:
+  case 0x201C:
+  case 0x201D:
+  case 0x201E:
+    return "strings stand in straight double quotes, `\"`";
+  case 0x2010: // hyphens, dashes, the minus sign
+  case 0x2011:
+  case 0x2012:
+  case 0x2013:
+  case 0x2014:
+  case 0x2212:
+    return "write `-`";
+  case 0x00B7: // dots and crosses
+  case 0x00D7:
+  case 0x22C5:
+    return "write `*`";
+  case 0x00F7:
+    return "write `/`";
+  case 0x2192:
+    return "write `->`";
+  case 0x2260:
+    return "write `!=`";
+  case 0x2264:
+    return "write `<=`";
+  case 0x2265:
+    return "write `>=`";
+  case 0x2026:
+    return "write `..`";
+  case 0x00A0: // blanks of another width, or of none
+  case 0x200B:
+  case 0x202F:
+  case 0x3000:
+  case 0xFEFF:
+    return "it looks like a blank, or like nothing: write a blank";
+  default:
+    return code >= 0x2000 && code <= 0x200A ? "it looks like a blank: write one"
+                                            : "";
+  }
+}
+
+/// Whether a character of no ASCII is a letter, as far as names would have any:
+/// neither a sign, a mark nor a picture.
+bool isForeignLetter(uint32_t code) {
+  return code >= 0xB5 && code != 0xB7 && code != 0xBB && code != 0xD7 &&
+         code != 0xF7 && (code < 0x2000 || code > 0x303F) && code < 0xE000;
 }
 
 class Lexer {
@@ -68,6 +128,17 @@ private:
   char peek(size_t ahead = 0) const {
     return at + ahead < text.size() ? text[at + ahead] : '\0';
   }
+
+  /// The character that begins here; empty where no whole one does.
+  StringRef character() const {
+    const auto *bytes = reinterpret_cast<const llvm::UTF8 *>(text.data());
+    size_t length = at < text.size() ? llvm::getNumBytesForUTF8(bytes[at]) : 0;
+    bool isWhole = length && at + length <= text.size() &&
+                   llvm::isLegalUTF8Sequence(bytes + at, bytes + at + length);
+    return isWhole ? text.substr(at, length) : StringRef();
+  }
+
+  bool atForeignLetter() const { return isForeignLetter(codeOf(character())); }
 
   void emit(TokenKind kind, size_t begin, size_t end) {
     Token token;
@@ -141,12 +212,8 @@ private:
         emit(TokenKind::Doc, begin, at);
       return;
     }
-    if (startsName(c)) {
-      while (continuesName(peek()))
-        ++at;
-      emit(TokenKind::Name, begin, at);
-      return;
-    }
+    if (startsName(c) || atForeignLetter())
+      return lexName(begin);
     // `.5` is a number, but `layer.0` a member.
     bool afterOperand =
         !out.tokens.empty() && out.tokens.back().range.end == begin &&
@@ -170,27 +237,30 @@ private:
     }
     // A multi-byte character is reported as one, and so is what continues a
     // byte that begins none.
-    const auto *bytes = reinterpret_cast<const llvm::UTF8 *>(text.data());
-    size_t length = llvm::getNumBytesForUTF8(bytes[begin]);
-    bool isCharacter =
-        begin + length <= text.size() &&
-        llvm::isLegalUTF8Sequence(bytes + begin, bytes + begin + length);
-    at += isCharacter ? length : 1;
-    while (!isCharacter && at < text.size() && (bytes[at] & 0xC0) == 0x80)
+    StringRef what = character();
+    bool isCharacter = !what.empty();
+    at += isCharacter ? what.size() : 1;
+    while (!isCharacter && at < text.size() &&
+           (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80)
       ++at;
     Range range{file, static_cast<uint32_t>(begin), static_cast<uint32_t>(at)};
-    StringRef what = text.slice(begin, at);
+    uint32_t code = codeOf(what);
     out.errors.push_back(begin);
     Diagnostic &d =
-        llvm::isPrint(c) || (length > 1 && isCharacter)
+        llvm::isPrint(c) || code
             ? diags.error(101, range,
                           "unexpected character `" + what + "`" +
-                              codePoint(what))
+                              codePoint(code))
             : diags.error(101, range,
                           "unexpected byte 0x" +
                               llvm::utohexstr(static_cast<unsigned char>(c)));
-    if (c == ';')
-      d.help("statements end with their line");
+    StringRef plain = plainCharacter(code);
+    if (!plain.empty())
+      d.help(plain);
+    else if (c == ';')
+      d.help(
+          "statements and entries end with their line; on one line `,` parts "
+          "entries");
     else if (c == '#') {
       // What follows is prose.
       d.help("comments start with `//`");
@@ -207,6 +277,20 @@ private:
       d.help("write `and`");
       at += peek() == '&';
     }
+  }
+
+  void lexName(size_t begin) {
+    bool isForeign = false;
+    for (; continuesName(peek()) || atForeignLetter(); at += character().size())
+      isForeign |= !continuesName(peek());
+    if (isForeign)
+      diags
+          .error(
+              102,
+              {file, static_cast<uint32_t>(begin), static_cast<uint32_t>(at)},
+              "`" + text.slice(begin, at) + "` is no name")
+          .help("names have the letters A to Z and a to z, digits and `_`");
+    emit(TokenKind::Name, begin, at);
   }
 
   void lexNumber(size_t begin) {

@@ -183,6 +183,19 @@ bool Parser::startsItem() const {
           tok(1).kind == TokenKind::String || tok(1).is("="));
 }
 
+bool Parser::startsNextItem() const {
+  if (!tok().startsColumn || !startsItem())
+    return false;
+  // `const` and `data = ...` are members as well: where no `}` is missing they
+  // are that.
+  bool isMember = tok().isName("const") || tok(1).is("=");
+  auto count = [&](StringRef brace) {
+    return llvm::count_if(list.tokens,
+                          [&](const Token &token) { return token.is(brace); });
+  };
+  return !isMember || count("{") > count("}");
+}
+
 bool Parser::skipIndented(const Token &head) {
   if (at == 0 || !list.tokens[at - 1].is(":"))
     return false;
@@ -379,8 +392,7 @@ void Parser::parseModule(bool isModel, std::string doc) {
   } else {
     while (!atEnd() && !tok().is("}")) {
       size_t before = at;
-      // A missing `}`: the next item starts in the first column.
-      if (tok().startsColumn && startsItem())
+      if (startsNextItem())
         break;
       parseMember(module->members);
       if (at == before)
@@ -813,7 +825,12 @@ bool Parser::parseStatement(std::vector<Stmt> &body) {
   stmt.range = stmt.range.to(list.tokens[at - 1].range);
   body.push_back(std::move(stmt));
   if (!tok().startsLine && !tok().is("}") && !atEnd()) {
-    unexpected("the end of the line");
+    Diagnostic &d = unexpected("the end of the line");
+    // `x = a +`, and `return` in the next line.
+    if (at > 1 && list.tokens[at - 1].isName("return") &&
+        list.tokens[at - 1].startsLine)
+      d.note("the line before ends with `" + list.tokens[at - 2].text +
+             "`, and so goes on here");
     return false;
   }
   return true;

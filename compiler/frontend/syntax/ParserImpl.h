@@ -86,6 +86,9 @@ private:
   /// and whose first line was skipped; false where it is none.
   bool skipIndented(const Token &head);
   bool startsItem() const;
+  /// In the body of a module: whether its `}` is missing, as what starts in the
+  /// first column is the next item.
+  bool startsNextItem() const;
 
   const SourceManager &sources;
   uint32_t file;

@@ -198,12 +198,21 @@ static void checkCombination(const ReportArguments &arguments) {
   }
 }
 
-/// Whether a model generates: from tokens, one text a row.
+/// Whether a model generates: from tokens, one text a row, logits after each.
 static bool generates(mlir::func::FuncOp forward) {
+  if (forward.getNumResults() == 0)
+    return false;
+  auto logits =
+      mlir::cast<mlir::RankedTensorType>(forward.getResultTypes().front());
   for (unsigned i = 0, end = forward.getNumArguments(); i != end; ++i)
     if (auto name = forward.getArgAttrOfType<mlir::StringAttr>(i, "tfm.name");
-        name && name.getValue() == "tokens")
-      return true;
+        name && name.getValue() == "tokens") {
+      auto tokens =
+          mlir::cast<mlir::RankedTensorType>(forward.getArgumentTypes()[i]);
+      return logits.getRank() == 3 && logits.getDimSize(2) > 1 &&
+             logits.getElementType().isF32() &&
+             logits.getShape().drop_back() == tokens.getShape();
+    }
   return false;
 }
 
