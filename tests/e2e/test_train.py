@@ -751,6 +751,36 @@ train { batch = 4, sequence = 5, steps = 4, optimizer = adam(lr = 1e-3) }
                 self.assertEqual(result.returncode, 0, result.stderr)
 
 
+class MaskedTokens(unittest.TestCase):
+    """The encoder of docs/language.md that fills in what is hidden."""
+
+    def test_learns_and_is_measured_by_a_formula(self):
+        guide = (MODELS.parent / "docs" / "language.md").read_text()
+        text = guide[guide.index("/// Masked tokens"):]
+        text = text[:text.index("```")]
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as name:
+            folder = pathlib.Path(name)
+            (folder / "my.txt").write_text("one fish two fish red fish blue fish\n" * 200)
+            (folder / "fill.tfm").write_text(text)
+            model = binary(folder, folder / "fill.tfm", "-D", "width=32", "-D", "train.steps=150",
+                           "-D", "train.optimizer.lr=5e-3")
+            trained = run(model, "train", "--out", "run", cwd=folder)
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+            losses = [line["loss"] for line in map(json.loads, open(folder / "run" / "log.jsonl"))
+                      if "loss" in line]
+            # As many places are hidden as the formula says: untrained each costs log(256).
+            self.assertAlmostEqual(losses[0], math.log(256), delta=1.2)
+            self.assertLess(losses[-1], 3)
+            # Another share of the places in each step.
+            self.assertGreater(len(set(losses[-10:])), 5)
+            measured = [run(model, "eval", "--weights", "run", "--json", cwd=folder).stdout
+                        for _ in range(2)]
+            self.assertEqual(*measured)
+            loss = json.loads(measured[0])["loss"]
+            self.assertGreater(loss, 0.05)
+            self.assertLess(loss, 3)
+
+
 class NoAnswers(unittest.TestCase):
     """Data with questions that the model cannot answer: it trains on them all the same."""
 

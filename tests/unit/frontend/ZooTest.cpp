@@ -153,7 +153,7 @@ TEST(Guide, ExamplesCompile) {
     EXPECT_TRUE(module) << diags.str();
     ++compiled;
   }
-  EXPECT_GE(compiled, 4);
+  EXPECT_GE(compiled, 5);
 }
 
 } // namespace
