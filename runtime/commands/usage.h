@@ -330,6 +330,15 @@ inline std::string failure(const CLI::App *app, const CLI::Error &error) {
     help = "No blanks stand around `=`: NAME=VALUE is one word.\n";
   if (isExtra && help.empty())
     help = optionElsewhere(*app, *last, extras);
+  // `--width=64`, `width=64` and `--define width=64`.
+  if (isExtra && help.empty() && last->get_option_no_throw("-D"))
+    for (const std::string &word : extras) {
+      std::string define =
+          word.substr(std::min(word.find_first_not_of('-'), word.size()));
+      size_t name = define.find('=');
+      if (name != std::string::npos && name > 0 && name + 1 < define.size())
+        help = suggestion("-D " + define);
+    }
   // `generate run` for `generate --weights run`.
   if (!isExtra && help.empty() && !extras.empty() &&
       required.starts_with("--") && !extras.front().starts_with("-"))

@@ -213,6 +213,10 @@ class Words(unittest.TestCase):
         self.assert_says("tfmc check: did not expect = 64\nNo blanks stand around `=`: NAME=VALUE is one word.\n"
                          "Run `tfmc check --help` for more information.\n",
                          "check", GPT2, "-D", "width", "=", "64")
+        for words in (["width=64"], ["--width=64"], ["--define", "width=64"]):
+            self.assert_says(f"tfmc check: did not expect {' '.join(words)}\nDid you mean `-D width=64`?\n"
+                             "Run `tfmc check --help` for more information.\n",
+                             "check", GPT2, *words)
 
     def test_an_argument_that_is_missing(self):
         self.assert_says("tfmc check: FILE is required\nRun `tfmc check --help` for more "
