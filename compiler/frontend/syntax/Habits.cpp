@@ -76,8 +76,7 @@ static const Habit names[] = {
     // Masks and constants.
     {"tril triu causal_mask",
      "`attention(q, k, v, causal = true)` masks what comes later; a mask of "
-     "your own is `const m[i: context, j: context] = if j <= i then 1.0 else "
-     "0.0`"},
+     "your own is `const seen[i: context, j: context] = j <= i`"},
     {"masked_fill", "write `where(mask, value, x)`"},
     {"arange linspace", "`range(n)` has the integers 0, 1, ... n - 1"},
     {"zeros_like ones_like full full_like eye empty",
@@ -110,6 +109,26 @@ static const Habit names[] = {
      "becomes -1"},
     {"sign", "write `where(x > 0.0, 1.0, where(x < 0.0, -1.0, 0.0))`"},
     {"exp2", "write `exp(x * 0.6931471805599453)`"},
+    {"log2", "write `log(x) / 0.6931471805599453`"},
+    {"log1p", "write `log(1.0 + x)`"},
+    {"expm1", "write `exp(x) - 1.0`"},
+    {"reciprocal", "write `1.0 / x`"},
+    {"tan", "write `sin(x) / cos(x)`"},
+    {"sinh", "write `(exp(x) - exp(-x)) / 2.0`"},
+    {"cosh", "write `(exp(x) + exp(-x)) / 2.0`"},
+    {"any", "write `sum(float(x)) > 0.0`"},
+    {"all", "write `sum(float(not x)) == 0.0`"},
+    {"outer", "write `rearrange(a, \"n -> n 1\") * b`"},
+    {"pad", "write `concat(0.0 * x[:, 0:1], x, axis = 1)`"},
+    {"rand randn random uniform_ bernoulli",
+     "what is random is `dropout(x, rate)` while training, and how parameters "
+     "begin: `param w: [width] = normal(0.02)`"},
+    {"cosine_similarity",
+     "write `sum(a * b) / sqrt(sum(a ** 2) * sum(b ** 2))`"},
+    {"l1_loss", "write `mean(abs(a - b))`"},
+    {"kl_div", "of `p = log_softmax(a)` and `q = log_softmax(b)` it is "
+               "`sum(exp(p) * (p - q))`"},
+    {"nll_loss", "write `cross_entropy(logits, targets)`"},
     {"binary_cross_entropy bce",
      "of logits x and targets y from 0 to 1 it is `softplus(x) - x * y`"},
     {"detach no_grad", "write `stop_gradient(x)`"},
@@ -122,6 +141,11 @@ static const Habit names[] = {
     {"swish", "`silu(x)` is the same function"},
     {"leaky_relu", "write `where(x > 0.0, x, 0.01 * x)`"},
     {"elu", "write `where(x > 0.0, x, exp(min(x, 0.0)) - 1.0)`"},
+    {"relu6", "write `min(relu(x), 6.0)`"},
+    {"hardswish", "write `x * min(relu(x + 3.0), 6.0) / 6.0`"},
+    {"hardsigmoid", "write `min(relu(x + 3.0), 6.0) / 6.0`"},
+    {"logsigmoid", "write `-softplus(-x)`"},
+    {"celu", "write `max(x, 0.0) + min(a * (exp(x / a) - 1.0), 0.0)`"},
     {"prelu", "write `max(x, 0.0) + slope * min(x, 0.0)`, with a `param`"},
     {"selu", "write `1.0507 * where(x > 0.0, x, 1.6733 * (exp(min(x, 0.0)) - "
              "1.0))`"},
