@@ -109,7 +109,8 @@ void Overrides::reportUnused() {
       if (define.key == "train.precision")
         d->help("a build that only generates computes in bf16 with "
                 "`-D generate.weights=bf16`");
-      else if (tree.root && blockName == tree.root->decl->name)
+      else if (tree.root && (blockName == tree.root->decl->name ||
+                             tree.root->hyperparameters.count(entry)))
         d->help("a hyperparameter of the model is set by its own name: `-D " +
                 entry + "=" + define.text + "`");
       continue;

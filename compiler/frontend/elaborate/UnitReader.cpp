@@ -78,7 +78,10 @@ void UnitReader::declare(Unit &unit) {
       diags
           .error(705, member->range,
                  "the constant `" + member->name + "` has no indices")
-          .help("write `const " + member->name + "[i: 8] = ...`");
+          .help("write `const " + member->name +
+                "[i: 8] = ...`; a number is a member of a module, `" +
+                member->name + " = 3`, or a default: `module Block(" +
+                member->name + " = 3)`");
       constant.poisoned = true;
       continue;
     }
