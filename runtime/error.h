@@ -34,6 +34,12 @@ public:
   using InputError::InputError;
 };
 
+/// Another process is training in a folder. Who chose its name takes another.
+class FolderInUse : public InputError {
+public:
+  using InputError::InputError;
+};
+
 /// Nothing goes on after it, wherever it happens, so nobody who does without
 /// some input catches it: the program prints the message and exits 1.
 class FatalError : public std::runtime_error {

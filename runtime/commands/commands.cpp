@@ -274,9 +274,10 @@ static void requireRunFolder(const tfm_model &descriptor,
                              TrainOptions &options) {
   std::string older = options.resume.empty() ? "" : runOfOlder(options.resume);
   bool namesNew = !options.out.empty();
-  if (options.out.empty())
-    options.out =
-        options.resume.empty() ? freeRunFolder(descriptor) : options.resume;
+  if (!namesNew && options.resume.empty())
+    options.nextOut = [&descriptor] { return freeRunFolder(descriptor); };
+  if (!namesNew)
+    options.out = options.nextOut ? options.nextOut() : options.resume;
   // Another way to write the same folder is still the same run.
   if (!options.resume.empty() && isSameFile(options.out, options.resume))
     options.out = options.resume;
@@ -401,7 +402,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
     noteMissingBegin(recipe, *tokenizer, *data);
   if (command.speaks() && begun.empty())
     noteRandomWeights(recipe.train, descriptor);
-  std::string out = options.out, resumed = options.resume;
+  std::string resumed = options.resume;
   options.quiet = command.json || !command.speaks();
   if (std::string name = device->name(); !name.empty() && !options.quiet)
     say("training on " + printable(name) + "\n");
@@ -410,6 +411,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
   if (!command.speaks())
     return;
 
+  const std::string &out = trainer.out();
   std::string complete = fmt::format(
       "the run in {} {} after {} steps: train on with --steps {}", resumed,
       result.stoppedEarly ? "has stopped early" : "is complete", result.steps,

@@ -101,6 +101,9 @@ public:
   FolderForFiles(const FolderForFiles &) = delete;
   FolderForFiles &operator=(const FolderForFiles &) = delete;
 
+  /// They stay, empty or not: somebody else is going to write there.
+  void keep() { made.clear(); }
+
 private:
   FolderForFiles() = default;
   std::vector<std::string> made; ///< parents first

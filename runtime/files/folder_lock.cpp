@@ -36,8 +36,8 @@ FolderLock::FolderLock(const std::string &folder) : file(openFolder(folder)) {
   if (take(file))
     return;
   close(file);
-  throw InputError("another process is training in " + folder +
-                   ": choose another --out, or wait for its end");
+  throw FolderInUse("another process is training in " + folder +
+                    ": choose another --out, or wait for its end");
 }
 
 FolderLock::~FolderLock() {

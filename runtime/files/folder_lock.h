@@ -16,7 +16,7 @@ namespace tfm {
 /// system lets go of it when the process ends, however it does.
 class FolderLock {
 public:
-  /// Throws InputError where another process holds it.
+  /// Throws FolderInUse where another process holds it.
   explicit FolderLock(const std::string &folder);
   ~FolderLock();
   FolderLock(const FolderLock &) = delete;

@@ -105,8 +105,14 @@ bool belongsTo(const std::string &path, const std::string &checksum,
 } // namespace
 
 RunFolder::RunFolder(std::string path, int64_t keep)
-    : made(path), folder(std::move(path)), keep(keep),
-      lock(std::in_place, folder) {}
+    : made(path), folder(std::move(path)), keep(keep) {
+  try {
+    lock.emplace(folder);
+  } catch (const FolderInUse &) {
+    made.keep(); // whoever was faster has written nothing yet
+    throw;
+  }
+}
 
 void RunFolder::makeAgain() {
   if (holdsWeights(folder))

@@ -66,7 +66,7 @@ constexpr const char *nextSuffix = ".next";
 class RunFolder {
 public:
   /// Makes the folder where there is none, which goes again where nothing is
-  /// written into it; throws InputError where another process is training in
+  /// written into it; throws FolderInUse where another process is training in
   /// it. Besides the newest checkpoint `keep - 1` older ones stay.
   explicit RunFolder(std::string path, int64_t keep = 1);
 

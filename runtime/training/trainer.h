@@ -23,6 +23,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -34,7 +35,9 @@ struct TrainOptions {
   std::optional<int64_t> steps;
   std::optional<double> lr;
   std::optional<uint64_t> seed;
-  std::string out;        ///< the run directory
+  std::string out; ///< the run directory
+  /// The next name of a run that names none, where others took the one before.
+  std::function<std::string()> nextOut;
   std::string resume;     ///< a run directory to go on from
   std::string init;       ///< weights to begin with
   std::string log;        ///< instead of `out`/log.jsonl
@@ -91,6 +94,10 @@ public:
   void prepare();
   double step();
   const RunState &state() const { return position; }
+
+  /// The run directory, which has another name than it was to have where others
+  /// took that (`nextOut`).
+  const std::string &out() const { return options.out; }
 
 private:
   /// Loads the weights that training begins with.
@@ -155,7 +162,9 @@ private:
   /// False where the run that is resumed has come to its end already; says
   /// where training goes on.
   bool resumeWhere(TrainResult &result);
-  /// Locks `out`, makes way in it where the run is new, and opens the log.
+  /// Locks `out` for a new run.
+  void takeFolder();
+  /// Makes way in `out` where the run is new, and opens the log.
   void openRun();
   void openLog();
   void saveTexts() const;

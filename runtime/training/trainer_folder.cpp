@@ -93,11 +93,26 @@ int64_t Trainer::checkpointsToCome() const {
              : recipe.train.keep + 1;
 }
 
+void Trainer::takeFolder() {
+  while (true) {
+    try {
+      folder.emplace(options.out, recipe.train.keep);
+      if (!options.nextOut || !holdsWeights(options.out))
+        return;
+    } catch (const FolderInUse &) {
+      if (!options.nextOut)
+        throw;
+    }
+    folder.reset();
+    options.out = options.nextOut();
+  }
+}
+
 void Trainer::openRun() {
   const TrainSpec &train = recipe.train;
   bool isNew = options.out != options.resume;
   if (isNew)
-    folder.emplace(options.out, train.keep);
+    takeFolder();
   SpaceNeeds needs;
   needs.present = static_cast<int64_t>(olderSteps(options.out).size()) +
                   (holdsCheckpoint(options.out) ? 1 : 0);

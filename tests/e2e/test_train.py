@@ -425,6 +425,44 @@ class Addition(WholeRun, unittest.TestCase):
         self.assertIn(f"{out} holds a run by now", errors)
         self.assertEqual(self.weights("meanwhile"), before)
 
+    def test_runs_that_begin_together_have_folders_of_their_own(self):
+        program = binary(self.folder, MODELS / "shakespeare.tfm", "-D", "layers=1", "-D", "width=16", "-D", "heads=2",
+                         "-D", "train.batch=2")
+        with tempfile.TemporaryDirectory() as folder:
+            runs = pathlib.Path(folder) / "runs"
+            text = (MODELS / "tinyshakespeare.txt").read_text()[:20000]
+
+            def begin(steps):
+                """A run that has chosen its folder, and waits for its data."""
+                pipe = pathlib.Path(folder) / f"data-{steps}"
+                os.mkfifo(pipe)
+                process = subprocess.Popen([program, "train", "--data", pipe, "--steps", str(steps)], cwd=folder,
+                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                self.addCleanup(process.kill)
+                return process, open(pipe, "w")
+
+            def feed(data):
+                data.write(text)
+                data.close()
+
+            # While the first one trains, and when it is over.
+            waiting = [begin(steps) for steps in (1000000, 2, 3)]
+            (first, data), *others = waiting
+            feed(data)
+            while not (runs / "shakespeare" / "log.jsonl").exists():
+                time.sleep(0.01)
+            for number, (process, data) in enumerate(others, 2):
+                feed(data)
+                printed, errors = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 0, errors)
+                self.assertIn(f"saved in runs/shakespeare-{number}\n", printed)
+                self.assertTrue((runs / f"shakespeare-{number}" / "state.json").exists())
+                if number == 2:
+                    first.send_signal(signal.SIGINT)
+                    first.communicate(timeout=60)
+                    self.assertEqual(first.returncode, 130)
+            self.assertEqual(len(list(runs.iterdir())), 3)
+
     def test_what_is_no_run_is_not_written_over(self):
         out = self.path("own")
         os.makedirs(out)
