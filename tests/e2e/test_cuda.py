@@ -96,6 +96,11 @@ class Ptx(unittest.TestCase):
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertEqual(result.stderr, f"note: `ptxas` in PATH makes no machine code{told}: drivers translate the "
                                  "program's PTX when it first starts on a machine\n")
+            result = tfmc("build", MODELS / "addition.tfm", "--target", "cuda", "-o", Path(folder) / "m",
+                          environment={"PATH": f"{folder}:{os.environ['PATH']}", "TMPDIR": "/no-such-folder"})
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(" for sm_80, sm_90 (a temporary file cannot be written: No such file or directory): ",
+                          result.stderr)
 
     def test_forms_of_an_earlier_build_go(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -25,8 +25,9 @@ namespace {
 /// A temporary file, removed at the end, and where a signal ends us; without a
 /// path where there is none.
 struct ScratchFile {
-  explicit ScratchFile(llvm::StringRef ending) {
-    if (llvm::sys::fs::createTemporaryFile("tfm", ending, path)) {
+  explicit ScratchFile(llvm::StringRef ending)
+      : error(llvm::sys::fs::createTemporaryFile("tfm", ending, path)) {
+    if (error) {
       path.clear();
       return;
     }
@@ -34,6 +35,7 @@ struct ScratchFile {
     temporary.emplace(path.str().str());
   }
   llvm::SmallString<128> path;
+  std::error_code error;
   llvm::FileRemover remover;
   std::optional<Temporary> temporary;
 };
@@ -53,18 +55,24 @@ std::vector<DeviceImage>
 cuda::assemble(llvm::StringRef ptx, llvm::ArrayRef<CodeFor> gpus,
                std::map<std::string, std::string> &failures) {
   auto program = llvm::sys::findProgramByName("ptxas");
-  ScratchFile source("ptx");
-  if (!program || source.path.empty())
+  if (!program)
     return {};
-  {
-    std::error_code error;
+  ScratchFile source("ptx");
+  std::error_code error = source.error;
+  if (!error) {
     llvm::raw_fd_ostream file(source.path, error);
     file << ptx;
     file.close();
-    if (error || file.has_error()) {
+    if (file.has_error()) {
+      error = file.error();
       file.clear_error();
-      return {};
     }
+  }
+  if (error) {
+    for (const CodeFor &gpu : gpus)
+      failures[gpu.sm] =
+          "a temporary file cannot be written: " + error.message();
+    return {};
   }
   struct Job {
     explicit Job(const CodeFor &gpu) : gpu(gpu) {}
