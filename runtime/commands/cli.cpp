@@ -34,6 +34,7 @@
 #include <limits>
 #include <new>
 #include <set>
+#include <sstream>
 #include <unistd.h>
 
 namespace tfm {
@@ -604,8 +605,12 @@ int runCommand(const tfm_model &model, int argc, char **argv,
     if (wrong.empty())
       app.parse(usage::wordsOf(app, argc, argv));
   } catch (const CLI::ParseError &error) {
-    if (error.get_exit_code() == 0)
-      return app.exit(error);
+    if (error.get_exit_code() == 0) { // the help, or the version
+      std::ostringstream text;
+      app.exit(error, text, text);
+      printText(text.str());
+      return 0;
+    }
     wrong = failure(&app, error);
   }
   if (!wrong.empty()) {

@@ -346,6 +346,13 @@ class BadInput(Folder):
                 self.assertFalse((self.folder / f"bad-{name}" / "model.safetensors").exists())
         self.assertIn("Ω", self.fails("train", "--data", "foreign.txt", "--out", "bad-foreign"))
 
+    def test_help_that_cannot_be_written(self):
+        for option in ("--help", "--version"):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                result = subprocess.run([self.model, option], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual((result.returncode, result.stderr),
+                             (INPUT_ERROR, "error: cannot write to standard output: No space left on device\n"))
+
     def test_more_than_the_memory(self):
         for define in ("train.batch=100000000", "train.accumulate=1000000000000000000"):
             huge = self.build("huge", "-D", define)
