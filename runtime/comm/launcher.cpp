@@ -200,7 +200,8 @@ static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
                           lacksPmix(library) ? "pmix" : "pmi2")
             : "make it with the mpicc of this launcher";
     refuse("{}, but {}, which was made for {}, finds {} of them: {}, "
-           "`tfmc mpi --mpicc PATH -o {}`",
+           "`tfmc mpi --mpicc PATH -o {}`, or let each process work alone with "
+           "--processes none",
            startedBy(*launch), libraryName, transport->library, transport->size,
            how, isNamed ? path : beside);
   }

@@ -29,8 +29,11 @@ void startWitness(const std::string &name, const std::string &step) {
   const char *script =
       "if read -r line; then [ \"$line\" ] || exit; else echo \"error: $0 has "
       "died without a word, as processes do that the system kills where memory "
-      "is short\" >&2; fi; sleep 0.2; [ \"$1\" ] && scancel --signal=KILL "
-      "\"$1\"";
+      "is short\" >&2; fi; sleep 0.2; [ \"$1\" ] || exit; "
+      "if command -v scancel >/dev/null; then scancel --signal=KILL \"$1\"; "
+      "else echo \"note: there is no scancel here that ends the other "
+      "processes, which may wait until --timeout: srun --kill-on-bad-exit=1 "
+      "ends them\" >&2; fi";
   pid_t shell = fork();
   if (shell == 0) {
     // What ends all processes in order reaches the shell, too.

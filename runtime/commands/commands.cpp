@@ -333,9 +333,15 @@ void requireShares(const TrainSpec &train, const Processes &processes) {
   std::string other = now.adviceFor(count);
   if (!canPair)
     throw AgreedError(fmt::format(
-        "{} processes cannot share a sum in pairs (train.sum = tree): start 2, "
-        "4, 8, ... of them, or build with -D train.sum=sequential{}",
-        count, divides ? "" : " " + other));
+        "{} processes cannot share a sum in pairs (train.sum = tree): {}build "
+        "with -D train.sum=sequential{}",
+        count,
+        train.accumulate % 2 == 0
+            ? fmt::format("start a power of two of them that divides "
+                          "train.accumulate = {}, or ",
+                          train.accumulate)
+            : "",
+        divides ? "" : " " + other));
   throw AgreedError(fmt::format(
       "{} processes cannot share the micro-batches of an update, of which "
       "there are {} (train.accumulate): start a number of them that divides "

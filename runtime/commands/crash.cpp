@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <initializer_list>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace tfm {
@@ -21,21 +22,26 @@ static const char *processorAdvice = nullptr;
 /// Who it is that crashes: nothing where there is one process alone.
 static const char *crashing = "";
 
-/// Allocates nothing.
+/// Allocates nothing. At once, as other processes may write there, too.
 static void tell(std::initializer_list<const char *> parts) {
+  iovec words[8];
+  int count = 0;
   for (const char *part : parts)
-    // There is nothing to be done where even this cannot be written.
-    if (write(STDERR_FILENO, part, strlen(part)) < 0)
-      return;
+    words[count++] = {const_cast<char *>(part), strlen(part)};
+  // There is nothing to be done where even this cannot be written.
+  (void)!writev(STDERR_FILENO, words, count);
 }
 
-void leaveWithBug(const char *what) {
-  tell({crashing, "internal error: ", what, "\n", reportAdvice});
+/// `other` is what may have ended it if not a bug.
+[[noreturn]] static void leave(const char *what, const char *other) {
+  tell({crashing, "internal error: ", what, "\n", other, reportAdvice});
   dismissWitness(/*endsAll=*/true);
   if (*crashing)
     usleep(200'000); // MPICH's launcher drops what it has not read by then
   _exit(exitBug);
 }
+
+void leaveWithBug(const char *what) { leave(what, ""); }
 
 void nameInCrashes(const std::string &name) {
   static std::string kept;
@@ -48,10 +54,13 @@ static void onCrash(int signal) {
     tell({"error: ", processorAdvice});
     _exit(1);
   }
+  if (signal == SIGABRT)
+    leave("aborted", *crashing ? "Where another process has died, MPI may have "
+                                 "done this. Where none has:\n"
+                               : "");
   leaveWithBug(signal == SIGSEGV || signal == SIGBUS ? "invalid memory access"
                : signal == SIGFPE                    ? "division by zero"
-               : signal == SIGILL                    ? "invalid instruction"
-                                                     : "aborted");
+                                                     : "invalid instruction");
 }
 
 void installCrashHandlers(const char *advice, const char *otherProcessor) {

@@ -180,7 +180,7 @@ class Launched(SharedRuns):
             result = self.launch(3, *command)
             self.assertNotEqual(result.returncode, 0)
             self.assertEqual(result.stderr.count("3 processes cannot share a sum in pairs"), 1, result.stderr)
-            self.assertIn("start 2, 4, 8, ... of them", result.stderr)
+            self.assertIn("start a power of two of them that divides train.accumulate = 8, or build ", result.stderr)
         self.assertFalse((self.folder / "never").exists())
 
     def test_whoever_dies_ends_all(self):
@@ -214,8 +214,15 @@ class Launched(SharedRuns):
         os.kill(members[1], signal.SIGSEGV)
         errors = "".join(process.communicate(timeout=20))
         self.assertNotEqual(process.returncode, 0)
-        self.assertRegex(errors, r"process 1 \(.+\): internal error: invalid memory access")
+        self.assertRegex(errors, r"process 1 \(.+\): internal error: invalid memory access\nThis is a bug")
         self.assertNotIn("without a word", errors)
+        # What its MPI may do when it misses another one.
+        process, members = self.start(2, "--out", "aborted")
+        os.kill(members[1], signal.SIGABRT)
+        errors = "".join(process.communicate(timeout=20))
+        self.assertNotEqual(process.returncode, 0)
+        self.assertRegex(errors, r"process 1 \(.+\): internal error: aborted\n"
+                         "Where another process has died, MPI may have done this. Where none has:\nThis is a bug")
 
     def test_without_the_messages_of_its_launcher(self):
         # As `srun` starts them where it has not been told of this MPI: each is alone.
@@ -224,6 +231,23 @@ class Launched(SharedRuns):
         self.assertEqual(result.returncode, 1)
         self.assertIn("srun has started 2 processes, but ", result.stderr)
         self.assertIn("`srun --mpi=pmix`" if self.library == "Open MPI" else "`srun --mpi=pmi2`", result.stderr)
+        # Nobody ends the others where Slurm's own program is not there.
+        programs = self.folder / "programs"
+        programs.mkdir()
+        (programs / "sleep").symlink_to(shutil.which("sleep"))
+        result = subprocess.run([self.model, "train", "--out", "never"], capture_output=True, text=True, timeout=60,
+                                env=dict(ENVIRONMENT, SLURM_STEP_NUM_TASKS="2", PATH=str(programs)), cwd=self.folder,
+                                check=False)
+        self.assertNotIn("not found", result.stderr)
+        self.assertIn("note: there is no scancel here that ends the other processes, which may wait until --timeout: "
+                      "srun --kill-on-bad-exit=1 ends them\n", result.stderr)
+        # Variables that somebody has set: no launcher is there.
+        name = "OMPI_COMM_WORLD_SIZE" if self.library == "Open MPI" else "PMI_SIZE"
+        result = subprocess.run([self.model, "train", "--out", "never"], capture_output=True, text=True, timeout=60,
+                                env=dict(ENVIRONMENT, **{name: "2"}), cwd=self.folder, check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("finds 1 of them: make it with the mpicc of this launcher, ", result.stderr)
+        self.assertTrue(result.stderr.endswith(", or let each process work alone with --processes none\n"), result.stderr)
         self.assertFalse((self.folder / "never").exists())
 
     def test_under_srun(self):
@@ -517,7 +541,7 @@ class WithoutALibrary(unittest.TestCase):
             self.assertIn(f"\n  {count} does not divide train.accumulate = 1: "
                           f"build with -D train.batch={batch} -D train.accumulate={count}, {update}\n", report.stdout)
         report = tfmc("report", MODELS / "addition.tfm", "--processes", "3", "-D", "train.accumulate=6", "-D", "train.sum=tree")
-        self.assertIn("\n  3 no power of two, as train.sum = tree needs: build with -D train.sum=sequential\n", report.stdout)
+        self.assertIn("\n  3 is no power of two, as train.sum = tree needs: build with -D train.sum=sequential\n", report.stdout)
 
     def test_the_predicted_step(self):
         def predict(*arguments):
@@ -563,6 +587,14 @@ class WithoutALibrary(unittest.TestCase):
         result = tfmc("mpi", "--mpicc", "no-such-mpicc")
         self.assertEqual(result.returncode, 1)
         self.assertIn("there is no no-such-mpicc", result.stderr)
+
+    def test_a_compiler_that_makes_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = tfmc("mpi", "--mpicc", "true", cwd=folder)
+            self.assertEqual(result.returncode, 1)
+            self.assertRegex(result.stderr, r"^tfmc: error: /\S+/true has made no library: name an MPI's compiler with "
+                             "--mpicc\n$")
+            self.assertEqual(os.listdir(folder), [])
 
     def test_a_folder_that_is_not_there(self):
         result = tfmc("mpi", "-o", "/no-such-folder/libtfm_mpi.so")

@@ -110,6 +110,9 @@ llvm::Error compile(llvm::StringRef compiler, llvm::StringRef output) {
           work.run({*program, "-std=c11", "-O2", "-fPIC", "-shared", "-o",
                     work.file("compiled"), work.file("tfm_mpi.c")}))
     return error;
+  if (!llvm::sys::fs::exists(work.file("compiled")))
+    return llvm::createStringError(
+        *program + " has made no library: name an MPI's compiler with --mpicc");
   // Renamed when it is whole: a running job may have loaded the one before.
   if (llvm::Error error = work.moveToTarget("compiled"))
     return cannotWrite(std::move(error));

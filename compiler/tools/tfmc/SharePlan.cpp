@@ -241,7 +241,7 @@ static std::string obstacle(mlir::ModuleOp schedule, int64_t batch,
   bool divides = *steps % count == 0;
   std::string other = MicroBatches{batch, *steps}.adviceFor(count);
   if (count > 1 && sumsAsTree(schedule) && !llvm::isPowerOf2_64(count))
-    return "no power of two, as train.sum = tree needs: build with -D "
+    return "is no power of two, as train.sum = tree needs: build with -D "
            "train.sum=sequential" +
            (divides ? "" : " " + other);
   if (!divides)
