@@ -143,6 +143,8 @@ public:
   /// Puts those first that are not over; returns how many they are.
   size_t notOver(std::span<Request> requests);
   Patience patience() const { return Patience(watch, timeout); }
+  /// For how many seconds one waits for another.
+  double longestWait() const { return timeout; }
   /// Throws LostProcess, which names those that these wait for, or others.
   [[noreturn]] void giveUp(std::span<const Request> waiting) const;
   [[noreturn]] void giveUp(const std::string &whom) const;

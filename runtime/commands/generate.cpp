@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/chat/find_chat.h"
+#include "runtime/comm/separate_work.h"
 #include "runtime/comm/witness.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/prompts.h"
@@ -311,6 +312,8 @@ template <typename T> void unpack(std::string_view &from, T &part) {
 /// with its own.
 class KeptTexts : public TextAudience {
 public:
+  explicit KeptTexts(Processes &processes) : work(processes) {}
+
   /// Tells how so many texts get on, of those that `what` says.
   void tell(size_t count, const std::string &what) {
     progress.emplace(count, what);
@@ -326,7 +329,11 @@ public:
   void drew(size_t tokens) override {
     if (progress)
       progress->drew(tokens);
+    if (work.goOn(stopText.load()))
+      stopText.store(true);
   }
+  /// Waits for the texts of the others.
+  void awaitOthers() { stopText.store(work.end(stopText.load())); }
 
   /// Has the first process show those of all, in their order.
   void showAll(Processes &processes, TextAudience *show) {
@@ -371,6 +378,7 @@ private:
 
   std::map<size_t, KeptText> texts;
   std::optional<TextProgress> progress;
+  SeparateWork work;
 };
 
 /// Makes tokens of a prompt; the text is how messages begin.
@@ -630,16 +638,17 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     for (auto i = static_cast<size_t>(processes->rank()); i < own.size();
          i += count)
       own[i] = tokens[i];
-    KeptTexts kept;
+    KeptTexts kept(*processes);
     if (speaks)
       kept.tell(
           static_cast<size_t>(command.count *
                               std::ranges::count_if(
                                   own, [](auto &one) { return !one.empty(); })),
           fmt::format(" of the first of {} processes", count));
-    failed = processes->sum(promptsWith(
-        generateAll(*logits, *tokenizer, own, command.count, options, kept)));
-    stopText.store(processes->sum(stopText.load()) > 0);
+    failed = promptsWith(
+        generateAll(*logits, *tokenizer, own, command.count, options, kept));
+    kept.awaitOthers();
+    failed = processes->sum(failed);
     kept.showAll(*processes, show.get());
   } else {
     try {

@@ -8,6 +8,7 @@
 #include "runtime/comm/launcher.h"
 #include "runtime/comm/row_arithmetic.h"
 #include "runtime/comm/row_exchange.h"
+#include "runtime/comm/separate_work.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
@@ -202,6 +203,52 @@ TEST(Processes, NameWhoDoesNotAnswer) {
   EXPECT_TRUE(message.starts_with("nothing has come from process 1 ("))
       << message;
   EXPECT_EQ(message.find("process 2"), std::string::npos) << message;
+}
+
+// Whoever is done waits for the others, however long these take.
+TEST(SeparateWork, TakesAsLongAsItDoes) {
+  for (int longest : {0, 1, 2})
+    for (int stopping : {-1, 0, 1, 2}) {
+      std::atomic<int> stopped{0};
+      runProcesses(
+          3,
+          [&](Processes &processes) {
+            SeparateWork work(processes);
+            int pieces = processes.rank() == longest ? 70 : 3;
+            bool isToStop = processes.rank() == stopping;
+            int done = 0;
+            while (done < pieces && !work.goOn(isToStop)) {
+              usleep(10'000);
+              ++done;
+            }
+            stopped += work.end(isToStop);
+            if (processes.rank() == longest)
+              EXPECT_EQ(done == pieces, stopping < 0);
+            // Nothing of it is left among their messages.
+            EXPECT_EQ(processes.sum(1 << processes.rank()), 7);
+          },
+          /*timeout=*/0.3);
+      EXPECT_EQ(stopped, stopping < 0 ? 0 : 3);
+    }
+}
+
+TEST(SeparateWork, NamesWhoDoesNotGoOn) {
+  for (int hanging : {0, 2}) {
+    std::string message = messageOf<InputError>([&] {
+      runProcesses(
+          3,
+          [&](Processes &processes) {
+            SeparateWork work(processes);
+            if (processes.rank() == hanging)
+              usleep(1'000'000);
+            work.end(false);
+          },
+          /*timeout=*/0.2);
+    });
+    EXPECT_TRUE(message.starts_with("nothing has come from process " +
+                                    std::to_string(hanging) + " ("))
+        << message;
+  }
 }
 
 // Those whose messages have come are not named with the one that hangs.

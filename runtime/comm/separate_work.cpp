@@ -1,0 +1,101 @@
+//===- separate_work.cpp - parts of a work that take as long as they do -===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/comm/separate_work.h"
+
+#include "runtime/progress.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tfm {
+
+SeparateWork::SeparateWork(Processes &processes) : processes(processes) {
+  if (processes.isFirst())
+    for (int rank = 1; rank < processes.count(); ++rank)
+      peers.push_back({rank, {}, {}, {}, {}});
+  else
+    peers.push_back({0, {}, {}, {}, {}});
+  for (Peer &peer : peers)
+    listen(peer);
+}
+
+void SeparateWork::listen(Peer &peer) {
+  peer.coming =
+      processes.receive(peer.rank, Channel::Talk,
+                        std::as_writable_bytes(std::span(&peer.heard, 1)));
+}
+
+void SeparateWork::tell(Peer &peer, bool ends) {
+  peer.said = {stops, ends};
+  peer.going = processes.send(peer.rank, Channel::Talk,
+                              std::as_bytes(std::span(&peer.said, 1)));
+}
+
+void SeparateWork::exchange() {
+  for (Peer &peer : peers) {
+    if (peer.going && processes.isOver(*peer.going))
+      peer.going.reset();
+    if (peer.coming && processes.isOver(*peer.coming)) {
+      peer.coming.reset();
+      ++peer.words;
+      stops |= peer.heard.stops;
+      if (!peer.heard.ends)
+        listen(peer);
+    }
+  }
+  double time = now();
+  if (time - told < std::min(0.5, processes.longestWait() / 4))
+    return;
+  told = time;
+  for (Peer &peer : peers)
+    if (!peer.going && !peer.said.ends)
+      tell(peer, /*ends=*/false);
+}
+
+bool SeparateWork::goOn(bool ownStops) {
+  constexpr double pause = 0.01; // s: a token may take less
+  stops |= ownStops;
+  if (double time = now(); time - looked >= pause) {
+    looked = time;
+    exchange();
+  }
+  return stops;
+}
+
+template <typename Over>
+void SeparateWork::wait(const Peer &peer, Over isOver) {
+  Patience patience = processes.patience();
+  for (int words = peer.words; !isOver();) {
+    exchange();
+    if (std::exchange(words, peer.words) != peer.words)
+      patience.reward();
+    else if (!patience.wait())
+      processes.giveUp(processes.name(peer.rank));
+  }
+}
+
+bool SeparateWork::end(bool ownStops) {
+  stops |= ownStops;
+  auto tellEnd = [&] {
+    for (Peer &peer : peers) {
+      wait(peer, [&] { return !peer.going; });
+      tell(peer, /*ends=*/true);
+      wait(peer, [&] { return !peer.going; });
+    }
+  };
+  // The last words are those of the first process, when all others have ended.
+  if (!processes.isFirst())
+    tellEnd();
+  for (const Peer &peer : peers)
+    wait(peer, [&] { return peer.heard.ends; });
+  if (processes.isFirst())
+    tellEnd();
+  return stops;
+}
+
+} // namespace tfm
