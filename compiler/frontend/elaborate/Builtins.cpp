@@ -165,10 +165,11 @@ std::optional<SymbolicTensor> BuiltinCall::tensor(StringRef which) {
 }
 
 std::optional<SymbolicTensor> BuiltinCall::floats(StringRef which) {
-  auto t = tensor(which);
+  const CallArg *a = arg(which);
+  auto t = tensors.toNumbers(a->value, a->range, "`" + name.str() + "`");
   if (t && t->elem != Elem::Float) {
     reporter
-        .error(211, arg(which)->range,
+        .error(211, a->range,
                "`" + name + "` takes floats, not " +
                    showShape(t->dims, t->elem))
         .help("convert: `cast(x, float)`");

@@ -62,7 +62,7 @@ SymbolicValue Operators::evalUnary(const Expr &expr, Scope &scope) {
                                   "*", x, SymbolicValue::integer(Dim(-1)), expr)
                             : x;
   if (x.isTensorLike()) {
-    auto tensor = tensors.toTensor(x, expr.range, "`-`");
+    auto tensor = tensors.toNumbers(x, expr.range, "`-`");
     if (!tensor)
       return SymbolicValue();
     if (expr.text == "+")
@@ -344,9 +344,9 @@ SymbolicValue Operators::tensorArithmetic(StringRef op, const SymbolicValue &a,
   if (b.isNumber() && dividesByZero(op, b, expr))
     return SymbolicValue();
   if (a.isTensorLike())
-    x = tensors.toTensor(a, ra, verb);
+    x = tensors.toNumbers(a, ra, verb);
   if (b.isTensorLike())
-    y = tensors.toTensor(b, rb, verb);
+    y = tensors.toNumbers(b, rb, verb);
   if (!x && !a.isTensorLike())
     x = tensors.operandTensor(a, y ? &*y : nullptr, ra, verb);
   if (!y && !b.isTensorLike())
@@ -447,7 +447,7 @@ static std::string operandName(StringRef text, StringRef otherwise) {
 SymbolicValue Operators::matmul(const SymbolicValue &a, const SymbolicValue &b,
                                 const Expr &expr) {
   Range ra = expr.kids[0]->range, rb = expr.kids[1]->range;
-  auto x = tensors.toTensor(a, ra, "`@`"), y = tensors.toTensor(b, rb, "`@`");
+  auto x = tensors.toNumbers(a, ra, "`@`"), y = tensors.toNumbers(b, rb, "`@`");
   if (!x || !y)
     return SymbolicValue();
   if (x->elem != Elem::Float || y->elem != Elem::Float) {

@@ -173,7 +173,9 @@ SymbolicValue Signatures::checkArgument(const Parameter &parameter,
   // An argument may be left out by `none` where that is its default.
   if (value.is(SymbolicValue::None) && parameter.value)
     return value;
-  auto tensor = tensors.toTensor(value, range, what());
+  auto tensor = elemOf(parameter.type.element) == Elem::Float
+                    ? tensors.toNumbers(value, range, what())
+                    : tensors.toTensor(value, range, what());
   if (!tensor)
     return SymbolicValue();
   if (!checkShape(*tensor, parameter.type, scope, range, what, 205,

@@ -39,6 +39,10 @@ public:
   /// Reads a value as a tensor, or reports that it is none.
   std::optional<SymbolicTensor> toTensor(const SymbolicValue &value,
                                          Range range, llvm::StringRef what);
+  /// The same where numbers are computed with: of a constant that has truth
+  /// values these are 1 and 0.
+  std::optional<SymbolicTensor> toNumbers(const SymbolicValue &value,
+                                          Range range, llvm::StringRef what);
   /// Makes a scalar or per-layer number a tensor of the other's element type.
   std::optional<SymbolicTensor> operandTensor(const SymbolicValue &value,
                                               const SymbolicTensor *other,
