@@ -80,6 +80,26 @@ void Functions::warnAboutLookingAhead() {
               "neither `sample` nor `generate`");
 }
 
+void Functions::warnAboutOtherNames(const Method &forward,
+                                    llvm::ArrayRef<Emitter::Input> inputs) {
+  auto isText = [&](const Emitter::Input &input) {
+    Dims each = {callerDims.get("B"), callerDims.get("T")};
+    return input.elem == Elem::Int && Dims(input.dims) == each;
+  };
+  const Block *generate = compilation.block("generate");
+  if (!generate || inputs.size() != 1 || inputs[0].name == "tokens" ||
+      !isText(inputs[0]))
+    return;
+  for (const Parameter &parameter : forward.parameters)
+    if (parameter.name == inputs[0].name)
+      diags
+          .warning(221, parameter.range,
+                   "nothing is generated: texts fill `tokens`, and nothing "
+                   "that is called `" +
+                       parameter.name + "`")
+          .help("what is continued is called `tokens`");
+}
+
 std::vector<CallArg>
 Functions::inputsOf(const Method &method, llvm::ArrayRef<Emitter::Input> inputs,
                     llvm::ArrayRef<Emitter::Handle> handles) {
@@ -198,6 +218,8 @@ bool Functions::emit(const FunctionRequest &request) {
   if (!shaped ||
       (current.training && !dataFit.fills(loss ? *loss : *forward, inputs)))
     return false;
+  if (request.kind == FunctionRequest::Forward && request.name.empty())
+    warnAboutOtherNames(*forward, inputs);
   if (current.training)
     inputs.push_back({"count", Elem::Float, {}});
 

@@ -46,6 +46,10 @@ public:
   /// Warns where samples are wanted of a model that looks ahead: until a text
   /// fills the context nothing can be said of its next token.
   void warnAboutLookingAhead();
+  /// Of a `generate` block beside an input that could be `tokens`, but is
+  /// called otherwise.
+  void warnAboutOtherNames(const ast::Method &forward,
+                           llvm::ArrayRef<Emitter::Input> inputs);
 
 private:
   bool emit(const FunctionRequest &request);
