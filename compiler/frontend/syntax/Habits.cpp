@@ -120,7 +120,7 @@ static const Habit names[] = {
     {"all", "write `sum(float(not x)) == 0.0`"},
     {"outer", "write `rearrange(a, \"n -> n 1\") * b`"},
     {"pad", "write `concat(0.0 * x[:, 0:1], x, axis = 1)`"},
-    {"rand randn random uniform_ bernoulli",
+    {"rand randn random bernoulli",
      "what is random is `dropout(x, rate)` while training, and how parameters "
      "begin: `param w: [width] = normal(0.02)`"},
     {"cosine_similarity",

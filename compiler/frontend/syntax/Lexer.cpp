@@ -52,6 +52,8 @@ std::string codePoint(uint32_t code) {
 /// What to write instead of a character that word processors and papers have;
 /// empty for others.
 StringRef plainCharacter(uint32_t code) {
+  if (code >= 0x2000 && code <= 0x200A) // blanks of another width
+    code = 0x00A0;
   switch (code) {
   case 0x00AB: // « »
   case 0x00BB:
@@ -85,15 +87,14 @@ StringRef plainCharacter(uint32_t code) {
     return "write `>=`";
   case 0x2026:
     return "write `..`";
-  case 0x00A0: // blanks of another width, or of none
+  case 0x00A0: // more of them, and those of no width
   case 0x200B:
   case 0x202F:
   case 0x3000:
   case 0xFEFF:
     return "it looks like a blank, or like nothing: write a blank";
   default:
-    return code >= 0x2000 && code <= 0x200A ? "it looks like a blank: write one"
-                                            : "";
+    return "";
   }
 }
 

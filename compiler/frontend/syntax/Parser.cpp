@@ -186,8 +186,8 @@ bool Parser::startsItem() const {
 bool Parser::startsNextItem() const {
   if (!tok().startsColumn || !startsItem())
     return false;
-  // `const` and `data = ...` are members as well: where no `}` is missing they
-  // are that.
+  // `const` and `data = ...` could be members: they are where no `}` is
+  // missing.
   bool isMember = tok().isName("const") || tok(1).is("=");
   auto count = [&](StringRef brace) {
     return llvm::count_if(list.tokens,
