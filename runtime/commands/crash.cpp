@@ -43,12 +43,6 @@ static void tell(std::initializer_list<const char *> parts) {
 
 void leaveWithBug(const char *what) { leave(what, ""); }
 
-void nameInCrashes(const std::string &name) {
-  static std::string kept;
-  kept = name + ": ";
-  crashing = kept.c_str();
-}
-
 static void onCrash(int signal) {
   if (signal == SIGILL && processorAdvice) {
     tell({"error: ", processorAdvice});
@@ -63,6 +57,23 @@ static void onCrash(int signal) {
                                                      : "invalid instruction");
 }
 
+static void catchCrashes() {
+  struct sigaction action = {};
+  action.sa_handler = onCrash;
+  action.sa_flags = SA_ONSTACK;
+  for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
+    sigaction(signal, &action, nullptr);
+}
+
+void nameInCrashes(const std::string &name) {
+  static std::string kept;
+  kept = name + ": ";
+  crashing = kept.c_str();
+  // UCX, which MPICH loads, has a handler of its own, which allocates, and
+  // waits for ever where the crash was within malloc.
+  catchCrashes();
+}
+
 void installCrashHandlers(const char *advice, const char *otherProcessor) {
   reportAdvice = advice;
   processorAdvice = otherProcessor;
@@ -72,11 +83,7 @@ void installCrashHandlers(const char *advice, const char *otherProcessor) {
   alternate.ss_sp = stack;
   alternate.ss_size = sizeof(stack);
   sigaltstack(&alternate, nullptr);
-  struct sigaction action = {};
-  action.sa_handler = onCrash;
-  action.sa_flags = SA_ONSTACK;
-  for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
-    sigaction(signal, &action, nullptr);
+  catchCrashes();
 }
 
 } // namespace tfm

@@ -21,7 +21,7 @@ inline constexpr int exitBug = 70;
 [[noreturn]] void leaveWithBug(const char *what);
 
 /// From now on the message begins with the name of this process: there are
-/// others.
+/// others. Crashes end as before, whatever their library has put in place.
 void nameInCrashes(const std::string &name);
 
 /// Lets crashes (bad memory accesses, division by zero, abort) end in
