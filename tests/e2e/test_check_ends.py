@@ -117,6 +117,14 @@ class CheckEnds(unittest.TestCase):
             self.assertEqual(status, 1)
             self.assertIn("cannot read `/dev/zero`", message)
 
+    def test_many_members_in_the_first_column(self):
+        """Each of which could be the next item, were a `}` missing."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "members.tfm"
+            members = "".join(f"const c{i}[i: n] = i\n" for i in range(30000))
+            file.write_text("model M(n = 3) {\n" + members + "forward(x: [B, n]) -> [B, n] { return x }\n}\n")
+            self.check_all([(file,)])
+
     def test_a_grid_with_too_many_points(self):
         values = ",".join(map(str, range(1, 200)))
         result = tfmc("report", MODELS / "gpt2.tfm", "--sweep", f"width={values}", "--sweep", f"vocab={values}")

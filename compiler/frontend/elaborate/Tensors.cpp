@@ -121,8 +121,7 @@ std::optional<SymbolicTensor> Tensors::toTensor(const SymbolicValue &value,
 std::optional<SymbolicTensor> Tensors::toNumbers(const SymbolicValue &value,
                                                  Range range, StringRef what) {
   auto tensor = toTensor(value, range, what);
-  if (tensor && tensor->elem == Elem::Bool &&
-      value.is(SymbolicValue::ConstRef))
+  if (tensor && tensor->elem == Elem::Bool && value.is(SymbolicValue::ConstRef))
     return SymbolicTensor{emitter.cast(tensor->handle, Elem::Float),
                           Elem::Float, tensor->dims};
   return tensor;

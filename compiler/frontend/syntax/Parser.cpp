@@ -19,7 +19,13 @@ using llvm::Twine;
 Parser::Parser(const SourceManager &sources, uint32_t file, ast::File &out,
                Diagnostics &diags, uint32_t begin)
     : sources(sources), file(file), out(out), diags(diags),
-      list(lex(sources, file, diags, begin)) {}
+      list(lex(sources, file, diags, begin)) {
+  auto count = [&](StringRef brace) {
+    return llvm::count_if(list.tokens,
+                          [&](const Token &token) { return token.is(brace); });
+  };
+  missesBrace = count("{") > count("}");
+}
 
 Token Parser::take() {
   Token token = tok();
@@ -189,11 +195,7 @@ bool Parser::startsNextItem() const {
   // `const` and `data = ...` could be members: they are where no `}` is
   // missing.
   bool isMember = tok().isName("const") || tok(1).is("=");
-  auto count = [&](StringRef brace) {
-    return llvm::count_if(list.tokens,
-                          [&](const Token &token) { return token.is(brace); });
-  };
-  return !isMember || count("{") > count("}");
+  return !isMember || missesBrace;
 }
 
 bool Parser::skipIndented(const Token &head) {

@@ -97,6 +97,8 @@ private:
   TokenList list;
   size_t at = 0;
   unsigned depth = 0;
+  /// Whether the file has more `{` than `}`.
+  bool missesBrace = false;
   /// Whether the rest of the text was skipped.
   bool gaveUp = false;
   /// Inside brackets line ends mean nothing.
