@@ -234,7 +234,7 @@ TEST(SeparateWork, TakesAsLongAsItDoes) {
 
 TEST(SeparateWork, NamesWhoDoesNotGoOn) {
   for (int hanging : {0, 2}) {
-    std::string message = messageOf<InputError>([&] {
+    std::string message = messageOf<LostProcess>([&] {
       runProcesses(
           3,
           [&](Processes &processes) {
