@@ -214,7 +214,7 @@ TEST(SeparateWork, TakesAsLongAsItDoes) {
           3,
           [&](Processes &processes) {
             SeparateWork work(processes);
-            int pieces = processes.rank() == longest ? 70 : 3;
+            int pieces = processes.rank() == longest ? 130 : 3;
             bool isToStop = processes.rank() == stopping;
             int done = 0;
             while (done < pieces && !work.goOn(isToStop)) {
@@ -227,7 +227,7 @@ TEST(SeparateWork, TakesAsLongAsItDoes) {
             // Nothing of it is left among their messages.
             EXPECT_EQ(processes.sum(1 << processes.rank()), 7);
           },
-          /*timeout=*/0.3);
+          /*timeout=*/1.0);
       EXPECT_EQ(stopped, stopping < 0 ? 0 : 3);
     }
 }
