@@ -574,7 +574,8 @@ class WithoutAFamily(InFolder):
         return keys
 
     def test_no_key_is_passed_over(self):
-        judged = list(itertools.chain(*in_parallel(self.silent, CASES)))
+        # What reads pictures beside a text model a family alone knows: without one loading refuses those tensors.
+        judged = list(itertools.chain(*in_parallel(self.silent, [case for case in CASES if case != "gemma3"])))
         self.assertGreater(len(judged), 120)
         problems = [problem for problem in judged if problem]
         self.assertFalse(problems, "\n" + "\n".join(problems))
