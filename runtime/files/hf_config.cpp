@@ -280,7 +280,9 @@ std::string adaptConfig(const std::string &folder, const tfm_model &model) {
   if (std::optional<json> own = ownPart(family, json::parse(text))) {
     // The other parts of that model are not exported.
     config = nlohmann::ordered_json::parse(own->dump());
-    config["architectures"] = {family.at("architecture").get<std::string>()};
+    config.erase("architectures");
+    if (auto name = family.find("architecture"); name != family.end())
+      config["architectures"] = {name->get<std::string>()};
   }
   // What is exported has been read into floats.
   config.erase(hubTable().at("quantised").get<std::string>());
