@@ -13,7 +13,8 @@
 namespace tfm {
 
 /// Recursive descent over the tokens of one file. Expressions are in
-/// `ParseExpr.cpp`, declarations in `Parser.cpp`.
+/// `ParseExpr.cpp`, members of modules and what stands in methods in
+/// `ParseMember.cpp`, all else in `Parser.cpp`.
 class Parser {
 public:
   Parser(const SourceManager &sources, uint32_t file, ast::File &out,
