@@ -9,8 +9,8 @@
 
 #include "compiler/report/Writers.h"
 #include "runtime/error.h"
-#include "runtime/files/family.h"
 #include "runtime/files/gguf.h"
+#include "runtime/files/matching.h"
 #include "runtime/files/stored_tensor.h"
 #include "runtime/tokenizer/utf8.h"
 
@@ -166,91 +166,82 @@ static void compareSizes(const ModelReport &report, Comparison &comparison) {
           return comparison.sizes.clear();
 }
 
+/// Compares a tensor with one of the checkpoint that has its name.
+static void compareHeaders(const TensorReport &own,
+                           const CheckpointTensor &tensor,
+                           TensorComparison &entry) {
+  entry.checkpointShape = shapeFor(own, tensor);
+  entry.checkpointDtype = tensor.dtype;
+  entry.problem = tensor.problem;
+  bool isReadable =
+      (isFloat(tensor.dtype) || tensor.isQuantised) && entry.problem.empty();
+  entry.state = entry.checkpointShape != own.shape ? State::Shape
+                : !isReadable                      ? State::Dtype
+                                                   : State::Matches;
+  if (tensor.bits && !own.outputAxis) {
+    entry.state = State::Dtype;
+    entry.problem = tensor.name + " is of " + std::to_string(tensor.bits) +
+                    " bits, but the model does more with it than multiply by "
+                    "it";
+  }
+}
+
+static State stateOf(TensorMatching::Kind kind) {
+  switch (kind) {
+  case TensorMatching::Kind::Buffer:
+    return State::Buffer;
+  case TensorMatching::Kind::OutputLayer:
+    return State::Tied;
+  case TensorMatching::Kind::Repeated:
+  case TensorMatching::Kind::Unexpected:
+    break;
+  }
+  return State::Unexpected;
+}
+
 Comparison
 tfm::compareWithCheckpoint(const ModelReport &report,
                            llvm::ArrayRef<CheckpointTensor> checkpoint,
-                           llvm::ArrayRef<std::string> unused) {
-  // Aliases are names of the same tensor.
-  std::map<std::string, size_t> places;
-  std::set<std::string> modelNames, stored;
-  for (auto [i, tensor] : llvm::enumerate(report.tensors)) {
-    places[tensor.name] = i;
-    for (const std::string &alias : tensor.aliases)
-      places[alias] = i;
+                           const std::string &family) {
+  std::vector<ModelTensor> ownTensors;
+  for (const TensorReport &tensor : report.tensors) {
+    ownTensors.push_back({{tensor.name}, tensor.shape});
+    llvm::append_range(ownTensors.back().names, tensor.aliases);
   }
-  for (const auto &[name, place] : places)
-    modelNames.insert(name);
+  std::vector<StoredShape> storedShapes;
   for (const CheckpointTensor &tensor : checkpoint)
-    stored.insert(tensor.name);
-  NamePrefix prefix = findPrefix(modelNames, stored);
+    storedShapes.push_back({tensor.name, tensor.shape});
+  const TensorMatching matching =
+      matchTensors(ownTensors, storedShapes, family);
   Comparison comparison;
-  comparison.prefix = (prefix.inModel ? "-" : "") + prefix.text;
+  comparison.prefix =
+      (matching.prefix.inModel ? "-" : "") + matching.prefix.text;
 
-  std::vector<const CheckpointTensor *> found(report.tensors.size());
-  std::vector<std::vector<std::string>> names(report.tensors.size());
-  std::vector<TensorComparison> others;
-  std::set<std::string> taken;
-  for (const CheckpointTensor &tensor : checkpoint) {
-    std::string name = prefix.modelName(tensor.name, modelNames);
-    auto place = places.find(name);
-    // With and without the prefix: no telling which of the two is meant.
-    if (place != places.end() && !taken.insert(name).second) {
-      others.push_back({State::Unexpected,
-                        tensor.name,
-                        {},
-                        tensor.shape,
-                        tensor.dtype,
-                        false});
-      continue;
-    }
-    if (place != places.end()) {
-      names[place->second].push_back(tensor.name);
-      const CheckpointTensor *&slot = found[place->second];
-      // The name that it was declared under decides, and before that a copy
-      // that does not fit.
-      const TensorReport &own = report.tensors[place->second];
-      if (!slot || (shapeFor(own, *slot) == own.shape &&
-                    (shapeFor(own, tensor) != own.shape || name == own.name)))
-        slot = &tensor;
-      continue;
-    }
-    bool isBeside =
-        isBuffer(tensor.name, tensor.shape) || isUnused(unused, tensor.name);
-    State state = isBeside ? State::Buffer : State::Unexpected;
-    // A head that the model computes with its embedding's weights.
-    if (isOutputLayer(tensor.name))
-      for (const TensorReport &own : report.tensors)
-        if (own.usedBy.size() > 1 && own.shape == tensor.shape)
-          state = State::Tied;
-    if (state == State::Tied && !tensor.problem.empty())
-      state = State::Dtype;
-    others.push_back(
-        {state, tensor.name, {}, tensor.shape, tensor.dtype, false});
-    others.back().problem = tensor.problem;
+  for (auto [own, sources] : llvm::zip(report.tensors, matching.sources)) {
+    TensorComparison entry{State::Missing, own.name, own.shape, {}, ""};
+    for (size_t place : sources)
+      entry.storedNames.push_back(checkpoint[place].name);
+    // A copy that does not fit decides, and else the first name.
+    auto misfit = llvm::find_if(sources, [&](size_t place) {
+      return shapeFor(own, checkpoint[place]) != own.shape;
+    });
+    if (!sources.empty())
+      compareHeaders(own,
+                     checkpoint[misfit == sources.end() ? sources[0] : *misfit],
+                     entry);
+    comparison.tensors.push_back(std::move(entry));
   }
-  for (auto [own, tensor, stored] : llvm::zip(report.tensors, found, names)) {
-    TensorComparison entry{State::Missing, own.name, own.shape, {}, "",
-                           true,           stored};
-    if (tensor) {
-      entry.checkpointShape = shapeFor(own, *tensor);
-      entry.checkpointDtype = tensor->dtype;
-      entry.problem = tensor->problem;
-      bool isReadable = (isFloat(tensor->dtype) || tensor->isQuantised) &&
-                        entry.problem.empty();
-      entry.state = entry.checkpointShape != own.shape ? State::Shape
-                    : !isReadable                      ? State::Dtype
-                                                       : State::Matches;
-      if (tensor->bits && !own.outputAxis) {
-        entry.state = State::Dtype;
-        entry.problem = tensor->name + " is of " +
-                        std::to_string(tensor->bits) +
-                        " bits, but the model does more with it than multiply "
-                        "by it";
-      }
+  for (const TensorMatching::Other &other : matching.others) {
+    const CheckpointTensor &tensor = checkpoint[other.stored];
+    TensorComparison entry{
+        stateOf(other.kind), tensor.name,  {},
+        tensor.shape,        tensor.dtype, /*inModel=*/false};
+    if (entry.state == State::Tied && !tensor.problem.empty()) {
+      entry.state = State::Dtype;
+      entry.problem = tensor.problem;
     }
     comparison.tensors.push_back(std::move(entry));
   }
-  llvm::append_range(comparison.tensors, others);
   compareSizes(report, comparison);
   return comparison;
 }
@@ -263,11 +254,6 @@ static std::vector<float> readValues(const WeightFiles &weights,
                                      const std::string &name) {
   StoredTensor stored(weights, name);
   return stored.values(stored.outputAxis());
-}
-
-bool tfm::sameBits(const std::vector<float> &a, const std::vector<float> &b) {
-  return a.size() == b.size() &&
-         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 /// Compares the values of a tensor that matches with those of its copies.

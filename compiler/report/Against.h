@@ -104,10 +104,11 @@ llvm::Expected<std::vector<CheckpointTensor>>
 readCheckpoint(const std::string &path, const std::string &family = "");
 
 /// Which of the report's parameters are in the checkpoint, by name and shape,
-/// and what else is; no values are read. Those among `unused` may be there.
+/// and what else is; no values are read. What the model's `family` does without
+/// may be there.
 Comparison compareWithCheckpoint(const ModelReport &report,
                                  llvm::ArrayRef<CheckpointTensor> checkpoint,
-                                 llvm::ArrayRef<std::string> unused = {});
+                                 const std::string &family = "");
 
 /// Compares the config.json of a folder with the model: what tensors do not
 /// show. `description` has what the report does not: facts of the graph
@@ -119,9 +120,6 @@ llvm::Error compareConfig(const std::string &path, const ModelReport &report,
 /// tensor must be equal, and all values finite.
 llvm::Error compareValues(const std::string &path, Comparison &comparison,
                           const std::string &family = "");
-
-/// Whether both are the same numbers, NaN among them.
-bool sameBits(const std::vector<float> &a, const std::vector<float> &b);
 
 /// What differs, then one line that sums up; with `all` every tensor.
 void writeComparison(const Comparison &comparison, const std::string &path,

@@ -11,6 +11,7 @@
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/export_folder.h"
 #include "runtime/files/hf_config.h"
+#include "runtime/files/matching.h"
 #include "runtime/files/merge.h"
 #include "runtime/files/temporaries.h"
 #include "runtime/files/weights.h"

@@ -8,7 +8,7 @@
 #include "runtime/files/merge.h"
 
 #include "runtime/error.h"
-#include "runtime/files/weights.h"
+#include "runtime/files/matching.h"
 #include "runtime/model.h"
 #include "runtime/recipe.h"
 

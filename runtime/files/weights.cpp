@@ -11,7 +11,7 @@
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/family.h"
 #include "runtime/files/gguf.h"
-#include "runtime/files/hub.h"
+#include "runtime/files/matching.h"
 #include "runtime/files/read_json.h"
 #include "runtime/files/stored_tensor.h"
 #include "runtime/model.h"
@@ -120,180 +120,69 @@ void WeightFiles::addShards(const std::filesystem::path &folder,
 }
 
 //===----------------------------------------------------------------------===//
-// Names
-//===----------------------------------------------------------------------===//
-
-/// What `LoRA` calls the layer that it corrects.
-constexpr std::string_view corrected = ".base";
-
-std::string
-NamePrefix::modelName(const std::string &stored,
-                      const std::set<std::string> &modelNames) const {
-  std::string own = withPrefix(stored, modelNames);
-  if (modelNames.count(own))
-    return own;
-  for (const auto &[part, current] :
-       {std::pair(".gamma", ".weight"), std::pair(".beta", ".bias")})
-    if (stored.ends_with(part)) {
-      std::string renamed =
-          withPrefix(stored.substr(0, stored.rfind('.')) + current, modelNames);
-      if (modelNames.count(renamed))
-        return renamed;
-    }
-  // A layer that `LoRA` corrects is its `base`, once for each of them.
-  if (size_t dot = own.rfind('.'); dot != std::string::npos) {
-    const std::string layer = own.substr(0, dot), part = own.substr(dot);
-    std::string inner = layer + std::string(corrected);
-    for (auto next = modelNames.lower_bound(inner);
-         next != modelNames.end() && next->starts_with(inner);
-         next = modelNames.lower_bound(inner)) {
-      if (modelNames.count(inner + part))
-        return inner + part;
-      inner += corrected;
-    }
-  }
-  return own;
-}
-
-std::string uncorrectedName(const std::string &name) {
-  size_t dot = name.rfind('.');
-  std::string layer = name.substr(0, dot);
-  if (dot == std::string::npos || !layer.ends_with(corrected))
-    return name;
-  while (layer.ends_with(corrected))
-    layer.resize(layer.size() - corrected.size());
-  return layer + name.substr(dot);
-}
-
-std::string NamePrefix::storedName(const std::string &own) const {
-  if (!inModel)
-    return text + own;
-  return own.starts_with(text) ? own.substr(text.size()) : own;
-}
-
-std::string
-NamePrefix::withPrefix(const std::string &stored,
-                       const std::set<std::string> &modelNames) const {
-  if (modelNames.count(stored))
-    return stored;
-  if (inModel)
-    return text + stored;
-  return stored.starts_with(text) ? stored.substr(text.size()) : stored;
-}
-
-NamePrefix findPrefix(const std::set<std::string> &modelNames,
-                      const std::set<std::string> &stored) {
-  auto firstParts = [](const std::set<std::string> &names) {
-    std::set<std::string> parts;
-    for (const std::string &name : names)
-      if (size_t dot = name.find('.'); dot != std::string::npos)
-        parts.insert(name.substr(0, dot + 1));
-    return parts;
-  };
-  // No prefix comes first and wins where nothing is better.
-  std::vector<NamePrefix> candidates = {{}};
-  for (const std::string &part : firstParts(stored))
-    candidates.push_back({part, false});
-  for (const std::string &part : firstParts(modelNames))
-    candidates.push_back({part, true});
-  NamePrefix best;
-  size_t bestCount = 0;
-  for (const NamePrefix &candidate : candidates) {
-    size_t count = 0;
-    for (const std::string &name : stored)
-      count += modelNames.count(candidate.modelName(name, modelNames));
-    if (count > bestCount) {
-      best = candidate;
-      bestCount = count;
-    }
-  }
-  return best;
-}
-
-/// Whether a tensor has one of these names, or in a module of any name.
-static bool isAnyOf(std::string_view name, const char *list) {
-  for (const std::string end : hubTable().at(list))
-    if (name == end || name.ends_with("." + end))
-      return true;
-  return false;
-}
-
-bool isBuffer(std::string_view name, const std::vector<int64_t> &shape) {
-  // A causal mask, not the bias of a layer.
-  return isAnyOf(name, "unused") ||
-         (shape.size() == 4 && isAnyOf(name, "masks"));
-}
-
-bool isOutputLayer(std::string_view name) {
-  return isAnyOf(name, "output_layers");
-}
-
-//===----------------------------------------------------------------------===//
 // Loading
 //===----------------------------------------------------------------------===//
 
 namespace {
 
-std::set<std::string> namesOf(const Model &model) {
-  std::set<std::string> names;
-  for (const tfm_parameter &parameter : model.parameters()) {
-    names.insert(parameter.name);
-    names.insert(parameter.aliases, parameter.aliases + parameter.alias_count);
-  }
-  return names;
+/// Those of the files but for the tables that belong to others.
+std::vector<StoredTensor> storedTensors(const WeightFiles &weights) {
+  std::vector<StoredTensor> stored;
+  for (const auto &[name, tensor] : weights.tensors())
+    if (!StoredTensor::isTable(weights, name))
+      stored.emplace_back(weights, name);
+  return stored;
 }
 
-NamePrefix prefixOf(const std::set<std::string> &modelNames,
-                    const WeightFiles &weights) {
-  std::set<std::string> stored;
-  for (const auto &[name, tensor] : weights.tensors())
-    stored.insert(name);
-  return findPrefix(modelNames, stored);
+std::vector<StoredShape> shapesOf(const std::vector<StoredTensor> &stored) {
+  std::vector<StoredShape> shapes;
+  for (const StoredTensor &tensor : stored)
+    shapes.push_back({tensor.name, tensor.shapeFor(-1)});
+  return shapes;
+}
+
+std::vector<ModelTensor> tensorsOf(const Model &model) {
+  std::vector<ModelTensor> tensors;
+  for (const tfm_parameter &parameter : model.parameters()) {
+    tensors.push_back({{parameter.name}, shapeOf(parameter)});
+    tensors.back().names.insert(tensors.back().names.end(), parameter.aliases,
+                                parameter.aliases + parameter.alias_count);
+  }
+  return tensors;
 }
 
 /// Where each parameter comes from, in the order of the model's parameters:
 /// under its name and its aliases, as many of them as the files hold.
-class Matching {
+class Sources {
 public:
-  Matching(const Model &model, const WeightFiles &weights, Unmatched *unmatched)
-      : model(model), weights(weights), modelNames(namesOf(model)),
-        unmatched(unmatched) {
-    NamePrefix prefix = prefixOf(modelNames, weights);
-    for (const auto &[name, tensor] : weights.tensors()) {
-      if (StoredTensor::isTable(weights, name))
-        continue;
-      std::string own = prefix.modelName(name, modelNames);
-      if (modelNames.count(own) == 0)
-        others.emplace_back(weights, name);
-      else if (!byName.try_emplace(own, weights, name).second)
-        problems.push_back(byName.at(own).name + " and " + name +
-                           " are both the parameter " + own);
-    }
-    for (const tfm_parameter &parameter : model.parameters())
-      match(parameter);
-    for (const StoredTensor &other : others)
+  Sources(const Model &model, const WeightFiles &weights, Unmatched *unmatched)
+      : model(model), weights(weights), unmatched(unmatched),
+        stored(storedTensors(weights)),
+        matching(matchTensors(tensorsOf(model), shapesOf(stored),
+                              familyOf(model.descriptor()))) {
+    for (size_t i = 0; i < model.parameters().size(); ++i)
+      match(model.parameters()[i], matching.sources[i]);
+    for (const TensorMatching::Other &other : matching.others)
       explain(other);
-    if (unmatched && byName.empty())
+    if (unmatched && std::ranges::all_of(sources, &Found::empty))
       problems.emplace_back("they have no tensor in common");
     report();
     for (size_t i = 0; i < sources.size(); ++i)
       requireEqual(sources[i], model.parameters()[i].output_axis);
-    for (const auto &[source, candidates] : outputLayers)
-      requireTied(source, candidates);
+    for (const TensorMatching::Other &other : matching.others)
+      if (other.kind == TensorMatching::Kind::OutputLayer)
+        requireTied(stored[other.stored], other.own);
   }
 
+  using Found = std::vector<StoredTensor>;
   /// Empty for a parameter that starts fresh alone.
-  std::vector<std::vector<StoredTensor>> sources;
+  std::vector<Found> sources;
 
 private:
-  void match(const tfm_parameter &parameter) {
-    std::vector<std::string> names{parameter.name};
-    names.insert(names.end(), parameter.aliases,
-                 parameter.aliases + parameter.alias_count);
-    std::vector<StoredTensor> found;
-    for (const std::string &name : names)
-      if (auto place = byName.find(name); place != byName.end())
-        found.push_back(place->second);
+  void match(const tfm_parameter &parameter, std::span<const size_t> places) {
+    Found found;
+    for (size_t place : places)
+      found.push_back(stored[place]);
     if (found.empty() && unmatched && !parameter.trainable &&
         beginsAtRandom(parameter))
       problems.push_back(std::string(parameter.name) +
@@ -333,25 +222,26 @@ private:
   }
 
   /// A tensor that is none of the model's parameters.
-  void explain(const StoredTensor &other) {
-    std::vector<int64_t> shape = other.shapeFor(-1);
-    if (!unused)
-      unused = unusedTensors(familyOf(model.descriptor()));
-    if (isBuffer(other.name, shape) || isUnused(*unused, other.name))
+  void explain(const TensorMatching::Other &other) {
+    const StoredTensor &tensor = stored[other.stored];
+    switch (other.kind) {
+    case TensorMatching::Kind::Buffer:
       return;
-    std::vector<size_t> candidates;
-    if (isOutputLayer(other.name))
-      for (size_t i = 0; i < model.parameters().size(); ++i)
-        if (shapeOf(model.parameters()[i]) == shape)
-          candidates.push_back(i);
-    if (candidates.empty() && unmatched)
-      unmatched->leftOut.push_back(other.name);
-    else if (candidates.empty())
-      problems.push_back(other.name + " is not a parameter of this model");
-    else if (other.isQuantised())
-      requireTables(other, model.parameters()[candidates[0]]);
-    if (!candidates.empty())
-      outputLayers.emplace_back(other, candidates);
+    case TensorMatching::Kind::OutputLayer:
+      if (tensor.isQuantised())
+        requireTables(tensor, model.parameters()[other.own[0]]);
+      return;
+    case TensorMatching::Kind::Repeated:
+      problems.push_back(stored[other.first].name + " and " + tensor.name +
+                         " are both the parameter " +
+                         model.parameters()[other.own[0]].name);
+      return;
+    case TensorMatching::Kind::Unexpected:
+      if (unmatched)
+        unmatched->leftOut.push_back(tensor.name);
+      else
+        problems.push_back(tensor.name + " is not a parameter of this model");
+    }
   }
 
   void report() const {
@@ -367,17 +257,17 @@ private:
           "--dtype int8` or `int4`");
     }
     if (!problems.empty())
-      throw InputError(withList(weights.path() +
-                                    " holds the weights of another model (" +
-                                    model.descriptor().name + " was expected):",
-                                problems) +
-                       "\nUse the binary that was built for these weights, or "
-                       "name other weights" +
-                       (missing.size() == problems.size() && !byName.empty()
-                            ? ". If what is missing is new, such as "
-                              "corrections, `train --init` with --partial "
-                              "begins it fresh"
-                            : ""));
+      throw InputError(
+          withList(weights.path() + " holds the weights of another model (" +
+                       model.descriptor().name + " was expected):",
+                   problems) +
+          "\nUse the binary that was built for these weights, or "
+          "name other weights" +
+          (missing.size() == problems.size() && missing.size() < sources.size()
+               ? ". If what is missing is new, such as "
+                 "corrections, `train --init` with --partial "
+                 "begins it fresh"
+               : ""));
   }
 
   static std::string withList(std::string message,
@@ -422,20 +312,11 @@ private:
         "weights of its own");
   }
 
-  static bool sameBits(const std::vector<float> &a,
-                       const std::vector<float> &b) {
-    return a.size() == b.size() &&
-           std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-  }
-
   const Model &model;
   const WeightFiles &weights;
-  const std::set<std::string> modelNames;
   Unmatched *unmatched;
-  std::optional<std::vector<std::string>> unused;
-  std::map<std::string, StoredTensor> byName; ///< by the model's names
-  std::vector<StoredTensor> others;
-  std::vector<std::pair<StoredTensor, std::vector<size_t>>> outputLayers;
+  const std::vector<StoredTensor> stored;
+  const TensorMatching matching;
   /// Why these are the weights of another model, and why they are none.
   std::vector<std::string> problems, damages;
   /// Which parameters no file has.
@@ -443,6 +324,11 @@ private:
 };
 
 } // namespace
+
+bool sameBits(const std::vector<float> &a, const std::vector<float> &b) {
+  return a.size() == b.size() &&
+         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
 
 size_t firstNotFinite(std::span<const float> values) {
   constexpr uint32_t exponent = 0x7f800000;
@@ -589,26 +475,21 @@ std::string listed(const std::vector<std::string> &names) {
 std::vector<std::vector<std::string>>
 storedNames(const std::vector<FloatTensor> &tensors,
             const WeightFiles &weights) {
-  std::set<std::string> modelNames;
+  std::vector<ModelTensor> own;
   for (const FloatTensor &tensor : tensors) {
-    modelNames.insert(tensor.name);
-    modelNames.insert(tensor.aliases.begin(), tensor.aliases.end());
+    own.push_back({{tensor.name}, tensor.shape});
+    own.back().names.insert(own.back().names.end(), tensor.aliases.begin(),
+                            tensor.aliases.end());
   }
-  NamePrefix prefix = prefixOf(modelNames, weights);
-  std::map<std::string, std::string> byName;
-  for (const auto &[name, tensor] : weights.tensors())
-    byName.try_emplace(prefix.modelName(name, modelNames), name);
+  const std::vector<StoredShape> stored = shapesOf(storedTensors(weights));
+  const TensorMatching matching = matchTensors(own, stored, /*family=*/"");
   std::vector<std::vector<std::string>> all;
-  for (const FloatTensor &tensor : tensors) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
     std::vector<std::string> &names = all.emplace_back();
-    auto add = [&](const std::string &own) {
-      if (auto found = byName.find(own); found != byName.end())
-        names.push_back(found->second);
-    };
-    add(tensor.name);
-    std::ranges::for_each(tensor.aliases, add);
+    for (size_t place : matching.sources[i])
+      names.push_back(stored[place].name);
     if (names.empty())
-      names.push_back(prefix.storedName(tensor.name));
+      names.push_back(matching.prefix.storedName(tensors[i].name));
   }
   return all;
 }
@@ -637,11 +518,11 @@ std::string requantisedNote(const WeightFiles &weights,
 
 void loadParameters(Model &model, const WeightFiles &weights,
                     Unmatched *unmatched) {
-  Matching matching(model, weights, unmatched);
+  const Sources parameters(model, weights, unmatched);
   try {
-    for (size_t i = 0; i < matching.sources.size(); ++i)
-      if (!matching.sources[i].empty())
-        load(model, model.parameters()[i], matching.sources[i][0]);
+    for (size_t i = 0; i < parameters.sources.size(); ++i)
+      if (!parameters.sources[i].empty())
+        load(model, model.parameters()[i], parameters.sources[i][0]);
   } catch (...) {
     for (const tfm_parameter &parameter : model.parameters())
       model.setValue(parameter, [](size_t, std::span<float> values) {

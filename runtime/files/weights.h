@@ -5,14 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-// What is published as a model's weights is rarely exactly its parameters: it
-// lies in one file or in shards with an index, its names may begin with the
-// name of a class around the model (`transformer.`), and it may hold masks
-// beside the weights or the tied output layer a second time. These rules are
-// the same for loading and for `tfmc report --against`.
-//
-//===----------------------------------------------------------------------===//
-
 #ifndef TFM_RUNTIME_FILES_WEIGHTS_H
 #define TFM_RUNTIME_FILES_WEIGHTS_H
 
@@ -22,10 +14,8 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace tfm {
@@ -65,35 +55,8 @@ private:
   std::map<std::string, Tensor> all;
 };
 
-/// How the names of a checkpoint become those of a model.
-struct NamePrefix {
-  std::string text;     ///< `transformer.`, or empty
-  bool inModel = false; ///< the model's names have it, the checkpoint's not
-
-  /// The model's name of a tensor, where it has one. Old checkpoints call the
-  /// weight of a norm `gamma` and its bias `beta`.
-  std::string modelName(const std::string &stored,
-                        const std::set<std::string> &modelNames) const;
-  /// The name that the checkpoint would have for a model's tensor.
-  std::string storedName(const std::string &own) const;
-
-private:
-  std::string withPrefix(const std::string &stored,
-                         const std::set<std::string> &modelNames) const;
-};
-
-/// The prefix, of those that a common first part suggests, with which most
-/// names agree.
-NamePrefix findPrefix(const std::set<std::string> &modelNames,
-                      const std::set<std::string> &stored);
-
-/// Whether a tensor is a mask or table that published checkpoints hold beside
-/// the weights: GPT-2's `attn.bias` [1, 1, context, context], ...
-bool isBuffer(std::string_view name, const std::vector<int64_t> &shape);
-
-/// Whether a tensor's name, with or without a prefix, is that of an output
-/// layer, which many models tie to their embedding.
-bool isOutputLayer(std::string_view name);
+/// Whether these are the same values, to the bit.
+bool sameBits(const std::vector<float> &a, const std::vector<float> &b);
 
 /// The position of the first value that is not finite; the size where there is
 /// none.
@@ -117,9 +80,6 @@ Checksum checksumOf(const Model &model);
 std::vector<std::vector<std::string>>
 storedNames(const std::vector<FloatTensor> &tensors,
             const WeightFiles &weights);
-
-/// The name of a layer's tensor where no `LoRA` corrects it.
-std::string uncorrectedName(const std::string &name);
 
 /// A note that integers of the files become others, where they become those of
 /// `type` in a build that keeps weights as `build`, as recipes call these;

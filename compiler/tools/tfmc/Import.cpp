@@ -462,11 +462,11 @@ private:
     const ModelDescription description = describe(model);
     const Weights weights = {
         orStop(readCheckpoint(options.folder, description.family)),
-        unusedTensors(description.family), description.family};
+        description.family};
     if (weights.tensors.empty())
       stop(options.folder + " has no tensors, so there are no weights to read");
     Comparison comparison =
-        compareWithCheckpoint(report, weights.tensors, weights.unused);
+        compareWithCheckpoint(report, weights.tensors, weights.family);
     const auto copies = unlikeCopies(comparison, weights);
     if (!comparison.agrees() || copies)
       stopAtFlag(text, path, weights);
@@ -499,7 +499,6 @@ private:
   /// What a model is held against.
   struct Weights {
     std::vector<CheckpointTensor> tensors;
-    std::vector<std::string> unused;
     std::string family;
   };
 
@@ -517,7 +516,7 @@ private:
         continue;
       Comparison comparison = compareWithCheckpoint(
           orStop(makeReport(*model.module, ReportOptions())), weights.tensors,
-          weights.unused);
+          weights.family);
       if (comparison.agrees() && !unlikeCopies(comparison, weights))
         stop(notThose() + ": " + key.key + " is " + key.text +
              (key.stored.empty() ? " where it is absent" : "") +

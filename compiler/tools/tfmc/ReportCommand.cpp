@@ -19,7 +19,6 @@
 #include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/SequenceAxis.h"
 #include "runtime/commands/usage.h"
-#include "runtime/files/family.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -137,8 +136,8 @@ static int against(const ReportArguments &arguments, const ModelReport &report,
                << "\n";
     return 1;
   }
-  Comparison comparison = compareWithCheckpoint(
-      report, *checkpoint, unusedTensors(description.family));
+  Comparison comparison =
+      compareWithCheckpoint(report, *checkpoint, description.family);
   if (llvm::Error error =
           compareConfig(arguments.against, report, description, comparison)) {
     messages() << "tfmc: error: " << llvm::toString(std::move(error)) << "\n";

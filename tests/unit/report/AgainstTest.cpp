@@ -156,6 +156,16 @@ TEST(Against, TiedHead) {
   EXPECT_TRUE(comparison.agrees());
   EXPECT_EQ(comparison.count(State::Tied), 1);
 
+  // A part of a model without a head: loading takes what is equal, too.
+  ModelReport body = without;
+  body.tensors[0].usedBy.resize(1);
+  EXPECT_EQ(compareWithCheckpoint(body, both).count(State::Tied), 1);
+  // What the family does without is not looked at.
+  comparison =
+      compareWithCheckpoint(body, both, R"({"unused": ["lm_head.weight"]})");
+  EXPECT_EQ(comparison.count(State::Tied), 0);
+  EXPECT_EQ(comparison.count(State::Buffer), 1);
+
   // Another shape is no copy of the embedding, whatever it is called.
   std::vector<CheckpointTensor> wide = both;
   wide.back().shape = {11, 9};

@@ -8,6 +8,7 @@
 #include "runtime/files/weights.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/error.h"
+#include "runtime/files/matching.h"
 #include "runtime/files/stored_tensor.h"
 #include "runtime/model.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
