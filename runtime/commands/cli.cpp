@@ -401,21 +401,22 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
 /// As `usage::failure`, and where what is no option here is set.
 std::string failure(const CLI::App *app, const CLI::Error &error) {
   std::string text = usage::failure(app, error);
-  std::vector<std::string> keys = {
-      "train.batch",      "train.sequence",   "train.epochs",
-      "train.accumulate", "train.clip",       "train.precision",
-      "train.validate",   "train.checkpoint", "train.sample"};
-  for (const CLI::App *chosen : app->get_subcommands())
-    if (chosen->get_name() == "generate")
-      keys = {"generate.batch", "generate.cache", "train.precision"};
+  const std::string block =
+      app->got_subcommand("generate") ? "generate" : "train";
+  // What text is generated with has the precision of training.
+  auto isOf = [&](const recipe::Field &field) {
+    return field.option.empty() && !field.isComputed &&
+           (field.parent() == block || field.path == "train.precision");
+  };
   for (const std::string &word : app->remaining(/*recurse=*/true)) {
     if (word.starts_with("-D"))
       return text + "`-D` is for the build: tfmc build FILE -D NAME=VALUE\n";
-    for (const std::string &key : keys) {
-      std::string option = "--" + key.substr(key.find('.') + 1);
-      if (word == option || word.starts_with(option + "="))
-        return text + "The recipe has it: build with -D " + key + "=...\n";
-    }
+    for (const recipe::Field &field : recipe::fields)
+      if (isOf(field) &&
+          word.substr(0, word.find('=')) == fmt::format("--{}", field.name()))
+        return text +
+               fmt::format("The recipe has it: build with -D {}.{}=...\n",
+                           field.parent(), field.name());
   }
   return text;
 }

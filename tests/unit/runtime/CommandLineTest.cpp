@@ -317,9 +317,15 @@ TEST_F(CommandLine, NamesTheOptionThatMayHaveBeenMeant) {
   expectHelp("data --part validate",
              "--part: must be one of train, validation, not validate",
              "Did you mean `validation`?\n");
-  EXPECT_NE(run("train --batch 4")
-                .err.find("The recipe has it: build with -D train.batch=...\n"),
-            std::string::npos);
+  for (auto [block, key] :
+       {std::pair("train", "batch"), std::pair("train", "stop"),
+        std::pair("train", "shuffle"), std::pair("generate", "cache"),
+        std::pair("generate", "batch")})
+    EXPECT_NE(run(std::string(block) + " --" + key + " 4")
+                  .err.find(std::string("The recipe has it: build with -D ") +
+                            block + "." + key + "=...\n"),
+              std::string::npos)
+        << key;
   EXPECT_NE(
       run("train -D train.steps=4")
           .err.find("`-D` is for the build: tfmc build FILE -D NAME=VALUE\n"),
