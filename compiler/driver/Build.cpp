@@ -275,6 +275,16 @@ BuildStatus Builder::chooseTargets() {
     if (!named)
       return fail(llvm::toString(named.takeError()), BuildStatus::WrongUsage);
     device = *named;
+    for (auto [emit, word] :
+         {std::pair(Emit::Llvm, "llvm"), std::pair(Emit::Obj, "obj"),
+          std::pair(Emit::Shared, "shared")})
+      if (options.emit == emit)
+        return fail("--emit " + llvm::Twine(word) +
+                        " is for `--target cpu` alone: with `--target " +
+                        options.target +
+                        "` there are programs (exe), the GPU's kernels (asm) "
+                        "and their schedule",
+                    BuildStatus::WrongUsage);
   }
   llvm::Expected<std::vector<const KernelTarget *>> processors =
       KernelTarget::variants("cpu", options.cpu);

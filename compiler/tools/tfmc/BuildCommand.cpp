@@ -18,7 +18,7 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
   struct Options {
     BuildOptions build;
     std::vector<std::string> defines;
-    std::string target = "cpu", emit = "exe";
+    std::string emit = "exe";
   };
   auto options = std::make_shared<Options>();
   CLI::App *command = app.add_subcommand(
@@ -48,7 +48,7 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
       "The CPU to compile for, by LLVM's name (default: native), several with "
       "commas between, or portable: the best that fits is chosen at start");
   command
-      ->add_option("--target", options->target,
+      ->add_option("--target", build.target,
                    "cpu (default), or cuda: code for NVIDIA's GPUs beside that "
                    "for CPUs, in one binary")
       ->check(CLI::Validator(
@@ -65,19 +65,8 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
   command->add_flag("--time", build.time, "Say how long each stage took");
   addDefineOption(*command, options->defines);
   command->callback([options, &status] {
-    Emit emit = kinds.at(options->emit);
-    if (options->target != "cpu" &&
-        (emit == Emit::Llvm || emit == Emit::Obj || emit == Emit::Shared)) {
-      messages() << "tfmc: error: --emit " << options->emit
-                 << " is for `--target cpu` alone: with `--target cuda` there "
-                    "are programs (exe), the GPU's kernels (asm) and their "
-                    "schedule\n";
-      status = 2;
-      return;
-    }
-    options->build.target = options->target;
     options->build.defines = parseDefines(options->defines);
-    options->build.emit = emit;
+    options->build.emit = kinds.at(options->emit);
     if (isInput(options->build.output, options->build.source)) {
       status = 1;
       return;
