@@ -12,6 +12,7 @@
 #include "compiler/frontend/syntax/Parser.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "runtime/shell_word.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -50,13 +51,13 @@ static std::optional<uint32_t> load(SourceManager &sources, StringRef path,
                               "cannot read `" + path + "`: " + why);
   if (llvm::sys::fs::is_directory(path) ||
       (path.ends_with(".gguf") && llvm::sys::fs::exists(path)))
-    d.help("of a folder of the hub, or a .gguf file, `tfmc import " + path +
-           " -o model.tfm` writes the model's file");
+    d.help("of a folder of the hub, or a .gguf file, `tfmc import " +
+           shellWord(path) + " -o model.tfm` writes the model's file");
   else if (path.ends_with(".safetensors") && llvm::sys::fs::exists(path)) {
     StringRef folder = llvm::sys::path::parent_path(path);
     folder = folder.empty() ? "." : folder;
-    d.help("of weights the folder is named: `tfmc run " + folder +
-           "`, and `tfmc import " + folder +
+    d.help("of weights the folder is named: `tfmc run " + shellWord(folder) +
+           "`, and `tfmc import " + shellWord(folder) +
            " -o model.tfm` writes the model's file");
   } else if (std::string full = (path + ".tfm").str();
              llvm::sys::fs::exists(full))

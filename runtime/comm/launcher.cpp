@@ -12,6 +12,7 @@
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checksum.h"
 #include "runtime/progress.h"
+#include "runtime/shell_word.h"
 
 #include <algorithm>
 #include <array>
@@ -158,7 +159,7 @@ static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
   std::string advice =
       isNamed ? fmt::format("name there what `tfmc mpi` has made, or unset {}",
                             libraryVariable)
-              : fmt::format("make it with `tfmc mpi -o {}`", beside);
+              : fmt::format("make it with `tfmc mpi -o {}`", shellWord(beside));
   // Parts of an MPI find what they call among the symbols of the program.
   bool isWhole = tfm::isWhole(path);
   void *library =
@@ -203,7 +204,7 @@ static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
            "`tfmc mpi --mpicc PATH -o {}`, or let each process work alone with "
            "--processes none",
            startedBy(*launch), libraryName, transport->library, transport->size,
-           how, isNamed ? path : beside);
+           how, shellWord(isNamed ? path : beside));
   }
   auto processes = std::make_unique<Processes>(*transport, timeout);
   if (processes->count() > 1)

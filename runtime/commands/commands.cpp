@@ -22,6 +22,7 @@
 #include "runtime/generation/generator.h"
 #include "runtime/memory_needed.h"
 #include "runtime/progress.h"
+#include "runtime/shell_word.h"
 #include "runtime/tokenizer/find_tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/training/initialise.h"
@@ -293,14 +294,14 @@ static void requireRunFolder(const tfm_model &descriptor,
                      ": name another folder with --out");
   bool isNew = options.out != options.resume;
   if (isNew && holdsWeights(options.out) && !options.overwrite)
-    throw InputError(
-        options.out +
-        (holdsCheckpoint(options.out)
-             ? " already holds a run: continue it with --resume " + options.out
-             : " already holds weights: begin with them with "
-               "--init " +
-                   options.out) +
-        ", choose another --out, or pass --overwrite");
+    throw InputError(options.out +
+                     (holdsCheckpoint(options.out)
+                          ? " already holds a run: continue it with --resume " +
+                                shellWord(options.out)
+                          : " already holds weights: begin with them with "
+                            "--init " +
+                                shellWord(options.out)) +
+                     ", choose another --out, or pass --overwrite");
 
   if (!options.log.empty()) {
     requireNoRunFile(options.log);

@@ -15,6 +15,7 @@
 #include "runtime/files/run_log.h"
 #include "runtime/files/weights.h"
 #include "runtime/recipe.h"
+#include "runtime/shell_word.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -93,13 +94,13 @@ std::string wayOut(const std::string &folder) {
         areWhole(path + "/optimizer.safetensors"))
       return fmt::format("; go on from another checkpoint with --resume {} "
                          "--out NEW",
-                         path);
+                         shellWord(path));
     older.pop_back();
   }
   for (const char *name : {"model.safetensors", "best/model.safetensors"})
     if (std::string path = folder + "/" + name; areWhole(path))
       return fmt::format("; begin another run with these weights: --init {}",
-                         path);
+                         shellWord(path));
   return "; train anew";
 }
 
@@ -334,7 +335,7 @@ void saveTokenizer(const RunFolder &run, const std::string &json, bool isNew) {
           "the run in " + run.path() +
           " has a tokenizer of its own: train with another one in a "
           "new run, --init " +
-          run.path() + " --out NEW");
+          shellWord(run.path()) + " --out NEW");
   }
   AtomicFile file(path, nextSuffix);
   file.write(json);

@@ -11,6 +11,7 @@
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checksum.h"
+#include "runtime/shell_word.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/training/initialise.h"
 #include "runtime/training/learning_rate.h"
@@ -418,7 +419,7 @@ std::string Trainer::whatIsLeft() const {
   if (savedAt && !options.out.empty())
     return fmt::format("; the checkpoint of step {} in {} is untouched: "
                        "--resume {} goes on from it",
-                       *savedAt, options.out, options.out);
+                       *savedAt, options.out, shellWord(options.out));
   if (!options.resume.empty())
     return fmt::format("; the checkpoint in {} is untouched", options.resume);
   if (!options.out.empty() && options.log.empty())
@@ -729,7 +730,8 @@ void Trainer::trainOn(TrainResult &result) {
         options.out.empty()
             ? "interrupted at step " + std::to_string(position.step)
             : "interrupted: step " + std::to_string(position.step) +
-                  " is saved, continue with --resume " + options.out);
+                  " is saved, continue with --resume " +
+                  shellWord(options.out));
   log.flush();
   std::string failure = log.problem().empty() ? unwritten : log.problem();
   if (!failure.empty())

@@ -10,6 +10,7 @@
 #include "Templates.h"
 
 #include "compiler/frontend/format/Format.h"
+#include "runtime/shell_word.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -84,7 +85,8 @@ static int create(llvm::StringRef given, const std::string &like) {
     return 1;
   messages() << "wrote " << file
              << "; put a text into input.txt beside it, then\n  tfmc build "
-             << file << " -o " << stem << " && ./" << stem << " train\n";
+             << shellWord(file) << " -o " << stem << " && ./" << stem
+             << " train\n";
   return 0;
 }
 

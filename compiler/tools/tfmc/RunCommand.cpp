@@ -17,6 +17,7 @@
 #include "runtime/commands/usage.h"
 #include "runtime/files/gguf.h"
 #include "runtime/files/system_call.h"
+#include "runtime/shell_word.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
@@ -271,7 +272,7 @@ static std::vector<std::string> withWeights(std::vector<std::string> command,
 static int runModel(const std::string &file, const std::string &typed,
                     const std::vector<std::string> &defines,
                     const std::vector<std::string> &command) {
-  std::string binary, called = "tfmc run " + typed;
+  std::string binary, called = "tfmc run " + shellWord(typed);
   if (int status = findBinary(file, defines, binary))
     return status;
   execv(binary.c_str(), argumentsOf(called, command).data());
@@ -284,7 +285,7 @@ static int runModelInto(std::string &text, const std::string &output,
                         const std::string &file,
                         const std::vector<std::string> &defines,
                         const std::vector<std::string> &command) {
-  std::string binary, called = "tfmc run " + file;
+  std::string binary, called = "tfmc run " + shellWord(file);
   if (int status = findBinary(file, defines, binary, output))
     return status;
   int ends[2];
@@ -354,7 +355,8 @@ void tfm::addRunCommand(CLI::App &app, int &status) {
         messages() << "tfmc: error: `" << words.front()
                    << "` needs a `train` block, which the model of a folder "
                       "has not: write its file with `tfmc import "
-                   << file << " -o FILE`, add the block, and run that\n";
+                   << shellWord(file)
+                   << " -o FILE`, add the block, and run that\n";
         status = 1;
         return;
       }

@@ -752,6 +752,10 @@ TEST_F(CommandLine, BadInputNamesTheFileAndTheFix) {
   std::string weights = contentOf(folder / "run/model.safetensors");
 
   expectError("train --out run", {"run already holds a run", "--resume run"});
+  // What is to be typed is in quotes where a shell needs them.
+  std::filesystem::copy(folder / "run", folder / "my;run");
+  expectError("train --out 'my;run'",
+              {"my;run already holds a run", "--resume 'my;run'"});
   expectError("train --resume nowhere", {"nowhere"});
   folder.write("half.safetensors", weights.substr(0, weights.size() / 2));
   expectError("generate --weights half.safetensors", {"half.safetensors"});
