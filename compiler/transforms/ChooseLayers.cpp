@@ -51,9 +51,70 @@ static Value throughShapes(Value value) {
   return value;
 }
 
+/// What a repeat gives its body as `argument`, of all layers where it is one
+/// of those that have a part of their own; null where the layers make it.
+static Value operandOf(RepeatOp repeat, Value argument) {
+  for (auto [arguments, operands] :
+       {std::pair(repeat.getSharedArgs(), repeat.getShared()),
+        std::pair(repeat.getStackedArgs(), repeat.getStacked())})
+    for (auto [known, operand] : llvm::zip_equal(arguments, operands))
+      if (known == argument)
+        return operand;
+  return Value();
+}
+
+/// Whether each layer has a number of its own.
+static bool areDistinct(Value numbers) {
+  const auto layers = static_cast<size_t>(tensorType(numbers).getNumElements());
+  // Of a repeat within another one each layer of that has its own numbers.
+  while (auto argument = dyn_cast_or_null<BlockArgument>(numbers)) {
+    auto outer = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp());
+    numbers = outer ? operandOf(outer, argument) : Value();
+  }
+  auto constant = numbers ? numbers.getDefiningOp<ConstantOp>() : ConstantOp();
+  if (!constant)
+    return false;
+  llvm::SmallDenseSet<int64_t> seen;
+  for (auto [i, number] :
+       llvm::enumerate(cast<DenseIntElementsAttr>(constant.getValue())
+                           .getValues<APInt>())) {
+    if (i % layers == 0)
+      seen.clear();
+    if (!seen.insert(number.getSExtValue()).second)
+      return false;
+  }
+  return true;
+}
+
+/// Whether `condition`, which is that of the row throughout what belongs to a
+/// row, comes from `isAny`, [rows..., 1].
+static bool isOfRows(Value condition, Value isAny, ArrayRef<int64_t> rows) {
+  auto hasOneOfEach = [&](Value value) {
+    ArrayRef<int64_t> shape = tensorType(value).getShape();
+    return shape.take_front(rows.size()) == rows &&
+           llvm::all_of(shape.drop_front(rows.size()),
+                        [](int64_t size) { return size == 1; });
+  };
+  ArrayRef<int64_t> shape = tensorType(condition).getShape();
+  if (shape.take_front(rows.size()) != rows)
+    return false;
+  while (condition != isAny) {
+    Operation *op = condition.getDefiningOp();
+    Value from = op->getOperand(0);
+    bool isSame = isa<BroadcastOp>(op) ? tensorType(from).getRank() ==
+                                             tensorType(condition).getRank()
+                                       : hasOneOfEach(condition);
+    if (!isSame || !hasOneOfEach(from))
+      return false;
+    condition = from;
+  }
+  return true;
+}
+
 /// What the frontend writes for `only`: the layer yields
 /// `where(max(float(ids == number)) > 0, its result, what it got)`, where of
-/// one id there is no maximum.
+/// one id there is no maximum. A model may write the like by itself, and mean
+/// something else.
 static std::optional<Choice> choiceOf(RepeatOp repeat) {
   if (repeat.getOrder() || repeat.getReverse() ||
       repeat.getCarried().size() != 1 || repeat.getNumResults() != 1 ||
@@ -67,26 +128,28 @@ static std::optional<Choice> choiceOf(RepeatOp repeat) {
       !matchPattern(isAny.getB(), m_AnyZeroFloat()))
     return std::nullopt;
   Value found = isAny.getA();
-  if (auto most = found.getDefiningOp<ReduceMaxOp>())
+  auto most = found.getDefiningOp<ReduceMaxOp>();
+  if (most)
     found = most.getX();
   auto cast = found.getDefiningOp<CastOp>();
   auto isIt = cast ? cast.getX().getDefiningOp<CompareOp>() : CompareOp();
   if (!isIt || isIt.getKind() != CompareKind::eq)
     return std::nullopt;
-  auto operandOf = [&](Value argument, Block::BlockArgListType arguments,
-                       OperandRange operands) -> Value {
-    for (auto [known, operand] : llvm::zip_equal(arguments, operands))
-      if (known == argument)
-        return operand;
-    return Value();
-  };
-  Value ids = operandOf(throughShapes(isIt.getA()), repeat.getSharedArgs(),
-                        repeat.getShared()),
-        numbers = operandOf(throughShapes(isIt.getB()), repeat.getStackedArgs(),
-                            repeat.getStacked());
-  if (!ids || !numbers || tensorType(numbers).getRank() != 1)
+  Value number = throughShapes(isIt.getB());
+  Value ids = operandOf(repeat, throughShapes(isIt.getA())),
+        numbers = operandOf(repeat, number);
+  if (!ids || !numbers || tensorType(numbers).getRank() != 1 ||
+      tensorType(number).getRank() != 0 || !areDistinct(numbers))
     return std::nullopt;
-  return Choice{ids, numbers, select.getA()};
+  Choice choice{ids, numbers, select.getA()};
+  RankedTensorType type = tensorType(ids);
+  bool isOfLast =
+      most ? static_cast<int64_t>(most.getAxis()) == type.getRank() - 1
+           : type.getShape().back() == 1;
+  if (tensorType(isIt.getA()).getShape() != type.getShape() || !isOfLast ||
+      !isOfRows(select.getCondition(), isAny, choice.rowAxes()))
+    return std::nullopt;
+  return choice;
 }
 
 bool tfm::choosesLayers(ModuleOp module) {

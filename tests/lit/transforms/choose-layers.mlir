@@ -113,3 +113,48 @@ func.func @mixed(%x: tensor<1x64x8xf32>, %w: tensor<11x8xf32>, %ids: tensor<1x64
   }
   return %y : tensor<1x64x8xf32>
 }
+
+// What is written alike and means something else stays: all tokens pass where any of them chose the layer, ...
+// CHECK-LABEL: @any_token
+// CHECK: tfm.repeat 5 {{.*}}shared(%arg2 : tensor<1x2x1xi32>) ->
+func.func @any_token(%x: tensor<1x2x8xf32>, %w: tensor<5x8xf32>, %ids: tensor<1x2x1xi32>) -> tensor<1x2x8xf32> {
+  %numbers = tfm.constant dense<[0, 1, 2, 3, 4]> : tensor<5xi32>
+  %y = tfm.repeat 5 carried(%x : tensor<1x2x8xf32>) stacked(%w, %numbers : tensor<5x8xf32>, tensor<5xi32>)
+      shared(%ids : tensor<1x2x1xi32>) -> (tensor<1x2x8xf32>) {
+  ^bb0(%layer: index, %h: tensor<1x2x8xf32>, %v: tensor<8xf32>, %number: tensor<i32>, %i: tensor<1x2x1xi32>):
+    %vb = tfm.broadcast %v : tensor<8xf32> to tensor<1x2x8xf32>
+    %z = tfm.mul %h, %vb : tensor<1x2x8xf32>
+    %n = tfm.broadcast %number : tensor<i32> to tensor<1x2x1xi32>
+    %is_it = tfm.compare eq %i, %n : tensor<1x2x1xi32>
+    %f = tfm.cast %is_it : tensor<1x2x1xi1> to tensor<1x2x1xf32>
+    %m = tfm.reduce_max %f axis 1 : tensor<1x2x1xf32>
+    %zero = tfm.constant dense<0.0> : tensor<1x1x1xf32>
+    %any = tfm.compare gt %m, %zero : tensor<1x1x1xf32>
+    %c = tfm.broadcast %any : tensor<1x1x1xi1> to tensor<1x2x8xi1>
+    %r = tfm.select %c, %z, %h : tensor<1x2x8xi1>, tensor<1x2x8xf32>
+    tfm.yield %r : tensor<1x2x8xf32>
+  }
+  return %y : tensor<1x2x8xf32>
+}
+
+// ... and two layers have one number.
+// CHECK-LABEL: @shared_numbers
+// CHECK: tfm.repeat 5 {{.*}}shared(%arg2 : tensor<1x1x1xi32>) ->
+func.func @shared_numbers(%x: tensor<1x1x8xf32>, %w: tensor<5x8xf32>, %ids: tensor<1x1x1xi32>) -> tensor<1x1x8xf32> {
+  %numbers = tfm.constant dense<[0, 1, 2, 1, 0]> : tensor<5xi32>
+  %y = tfm.repeat 5 carried(%x : tensor<1x1x8xf32>) stacked(%w, %numbers : tensor<5x8xf32>, tensor<5xi32>)
+      shared(%ids : tensor<1x1x1xi32>) -> (tensor<1x1x8xf32>) {
+  ^bb0(%layer: index, %h: tensor<1x1x8xf32>, %v: tensor<8xf32>, %number: tensor<i32>, %i: tensor<1x1x1xi32>):
+    %vb = tfm.broadcast %v : tensor<8xf32> to tensor<1x1x8xf32>
+    %z = tfm.mul %h, %vb : tensor<1x1x8xf32>
+    %n = tfm.broadcast %number : tensor<i32> to tensor<1x1x1xi32>
+    %is_it = tfm.compare eq %i, %n : tensor<1x1x1xi32>
+    %f = tfm.cast %is_it : tensor<1x1x1xi1> to tensor<1x1x1xf32>
+    %zero = tfm.constant dense<0.0> : tensor<1x1x1xf32>
+    %any = tfm.compare gt %f, %zero : tensor<1x1x1xf32>
+    %c = tfm.broadcast %any : tensor<1x1x1xi1> to tensor<1x1x8xi1>
+    %r = tfm.select %c, %z, %h : tensor<1x1x8xi1>, tensor<1x1x8xf32>
+    tfm.yield %r : tensor<1x1x8xf32>
+  }
+  return %y : tensor<1x1x8xf32>
+}
