@@ -92,10 +92,27 @@ private:
     return last;
   }
 
+  /// Whether one kernel of these groups would compute `value` of something that
+  /// it looks up: what rows are looked up by are scalars of its rows, and what
+  /// is looked up is none.
+  bool isLookedUp(Value value, ArrayRef<int> groups) const {
+    Operation *op = value.getDefiningOp();
+    if (!op ||
+        (!isFree(op) && !llvm::is_contained(groups, groupOfValue(value))))
+      return false;
+    return isa<GatherOp>(op) ||
+           llvm::any_of(op->getOperands(), [&](Value operand) {
+             return isLookedUp(operand, groups);
+           });
+  }
+
   bool canJoin(Operation *op, int k, const Domain &own) const {
     const Group &group = result.groups[k];
     if (group.ops.size() >= mostOps || isAlone(op) ||
         isAlone(group.ops.front()))
+      return false;
+    if (auto gather = dyn_cast<GatherOp>(op);
+        gather && isLookedUp(gather.getIds(), k))
       return false;
     const Domain &domain = group.domain;
     bool elementwise = op->hasTrait<OpTrait::Elementwise>();
@@ -396,6 +413,11 @@ private:
       return false;
     bool inRegister;
     if (reads(b, a, inRegister) && !inRegister)
+      return false;
+    if (llvm::any_of(second.ops, [&](Operation *op) {
+          auto gather = dyn_cast<GatherOp>(op);
+          return gather && isLookedUp(gather.getIds(), {a, b});
+        }))
       return false;
     auto isBetween = [&](int k) { return a < k && k < b; };
     bool canSink = llvm::none_of(linked().readers[a], isBetween);

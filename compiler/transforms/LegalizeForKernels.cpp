@@ -104,9 +104,13 @@ private:
       part->getResult(0).setType(type);
       return part->getResult(0);
     }
-    if (auto broadcast = dyn_cast_or_null<BroadcastOp>(op);
-        broadcast && tensorType(broadcast.getX()).getDimSize(axis) == 1)
-      return BroadcastOp::create(b, value.getLoc(), type, broadcast.getX());
+    if (auto broadcast = dyn_cast_or_null<BroadcastOp>(op)) {
+      // What is repeated may have fewer axes: the last ones.
+      RankedTensorType repeated = tensorType(broadcast.getX());
+      int64_t own = axis - tensorType(value).getRank() + repeated.getRank();
+      if (own < 0 || repeated.getDimSize(own) == 1)
+        return BroadcastOp::create(b, value.getLoc(), type, broadcast.getX());
+    }
     return SliceOp::create(b, value.getLoc(), value, axis, index, 1);
   }
 

@@ -198,6 +198,8 @@ private:
       else
         scf::YieldOp::create(k.b, k.loc, next);
       state.assign(loop.getResults().begin(), loop.getResults().end());
+      for (ElementEmitter &vector : elements)
+        vector.endColumns();
     }
     if (left > 0)
       emitColumns(pass, reductions, k.i64(isReverse ? 0 : looped), left,

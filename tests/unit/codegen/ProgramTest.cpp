@@ -450,6 +450,24 @@ TEST(Program, Embedding) {
     })");
 }
 
+// What is looked up by numbers that are looked up, or are in rows of their own.
+TEST(Program, LookupsInALookup) {
+  for (const char *columns : {"1", "8"})
+    expectCompiles(llvm::formatv(R"(
+      func.func @f(%kinds: tensor<11x1xf32>, %gains: tensor<3x{0}xf32>, %ids: tensor<3x6xi32> {{test.limit = 11}) -> tensor<3x6x{0}xf32> {{
+        %k = tfm.gather %kinds, %ids : tensor<11x1xf32>, tensor<3x6xi32>
+        %a = tfm.abs %k : tensor<3x6x1xf32>
+        %two = tfm.constant dense<2.0> : tensor<3x6x1xf32>
+        %m = tfm.min %a, %two : tensor<3x6x1xf32>
+        %n = tfm.cast %m : tensor<3x6x1xf32> to tensor<3x6x1xi32>
+        %r = tfm.reshape %n : tensor<3x6x1xi32> to tensor<3x6xi32>
+        %g = tfm.gather %gains, %r : tensor<3x{0}xf32>, tensor<3x6xi32>
+        return %g : tensor<3x6x{0}xf32>
+      })",
+                                 columns)
+                       .str());
+}
+
 TEST(Program, ConcatAndPad) {
   expectCompiles(R"(
     func.func @f(%a: tensor<3x4xf32>, %b: tensor<3x5xf32>) -> tensor<3x14xf32> {
@@ -533,6 +551,21 @@ TEST(Program, MiddleAxis) {
       %t = tfm.tanh %s : tensor<3x1x4xf32>
       return %t : tensor<3x1x4xf32>
     })");
+}
+
+// Terms of what is repeated along other axes than the summed one: of as many
+// axes as the sum's, and of fewer.
+TEST(Program, MiddleAxisOfWhatIsRepeated) {
+  for (const char *shape : {"4x2x1", "4x1x1", "2x1", "1x1", "1", "2x5", "5"})
+    expectCompiles(llvm::formatv(R"(
+      func.func @f(%x: tensor<3x4x2x5xf32>, %w: tensor<{0}xf32>) -> tensor<3x1x2x5xf32> {{
+        %r = tfm.broadcast %w : tensor<{0}xf32> to tensor<3x4x2x5xf32>
+        %p = tfm.mul %x, %r : tensor<3x4x2x5xf32>
+        %s = tfm.reduce_sum %p axis 1 : tensor<3x4x2x5xf32>
+        return %s : tensor<3x1x2x5xf32>
+      })",
+                                 shape)
+                       .str());
 }
 
 // Heads interleaved in one projection go in and out without a copy.

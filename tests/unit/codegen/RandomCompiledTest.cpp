@@ -280,6 +280,23 @@ TEST(SideBySideCompiled, ValuesAndDerivatives) {
                                    .str());
 }
 
+// A function of what a reduction gives stands behind its loop, with and without
+// columns that are left over.
+TEST(SideBySideCompiled, FunctionsOfReductions) {
+  for (auto [batch, rows, columns] : turnedShapes)
+    expectDerivativeCompiled(llvm::formatv(R"(
+          func.func @f(%x: tensor<{0}x{1}x{2}xf32>) -> (tensor<{0}x{2}x1xf32>, tensor<{0}x{2}x1xf32>) {{
+            %t = tfm.transpose %x [0, 2, 1] : tensor<{0}x{1}x{2}xf32>
+            %s = tfm.reduce_sum %t axis 2 : tensor<{0}x{2}x{1}xf32>
+            %y = tfm.tanh %s : tensor<{0}x{2}x1xf32>
+            %m = tfm.reduce_max %t axis 2 : tensor<{0}x{2}x{1}xf32>
+            %z = tfm.sin %m : tensor<{0}x{2}x1xf32>
+            return %y, %z : tensor<{0}x{2}x1xf32>, tensor<{0}x{2}x1xf32>
+          })",
+                                           batch, rows, columns)
+                                 .str());
+}
+
 // Every element of a transpose is in its place, of every type.
 TEST(SideBySideCompiled, TransposesMoveEveryElement) {
   for (auto [batch, rows, columns] : turnedShapes) {
