@@ -30,6 +30,8 @@ namespace tfm {
 namespace {
 
 constexpr size_t capacity = 1 << 16;
+/// What lines that cannot be written may take: hours of a small model.
+constexpr size_t mostKept = 1 << 24;
 
 /// How long the reader of a pipe may leave it full: seconds.
 constexpr int patience = 10;
@@ -134,32 +136,61 @@ bool RunLog::waitForReader() const {
   return uninterrupted([&] { return poll(&pipe, 1, patience * 1000); }) == 1;
 }
 
-void RunLog::fail(int error) {
+void RunLog::warn(int error, const char *consequence) {
   failure =
       "cannot write the log " + path + ": " +
       (error == EAGAIN ? "its reader does not read" : std::strerror(error));
-  std::fprintf(stderr, "warning: %s; training goes on without it\n",
-               printable(failure).c_str());
+  std::fprintf(stderr, "warning: %s; training goes on%s\n",
+               printable(failure).c_str(), consequence);
+}
+
+void RunLog::fail(int error) {
+  warn(error, " without it");
   close(file);
   file = -1;
   buffer.clear();
 }
 
+std::optional<size_t> RunLog::cutHalfLine(size_t done) const {
+  struct stat status;
+  if (buffer.size() > mostKept || fstat(file, &status) != 0 ||
+      !S_ISREG(status.st_mode))
+    return std::nullopt;
+  size_t whole = done;
+  while (whole > 0 && buffer[whole - 1] != '\n')
+    --whole;
+  off_t end = status.st_size - static_cast<off_t>(done - whole);
+  if (uninterrupted([&] { return ftruncate(file, end); }) != 0 ||
+      lseek(file, end, SEEK_SET) < 0)
+    return std::nullopt;
+  return whole;
+}
+
 void RunLog::flush() {
   size_t done = 0;
-  while (file >= 0 && done < buffer.size()) {
+  int error = 0;
+  while (file >= 0 && done < buffer.size() && error == 0) {
     ssize_t count = uninterrupted([&] {
       return write(file, buffer.data() + done, buffer.size() - done);
     });
-    if (count < 0 && errno == EAGAIN && waitForReader())
-      continue;
-    if (count < 0)
-      return fail(errno);
-    done += static_cast<size_t>(count);
+    if (count >= 0)
+      done += static_cast<size_t>(count);
+    else if (errno != EAGAIN || !waitForReader())
+      error = errno;
+  }
+  if (error != 0) {
+    std::optional<size_t> whole = cutHalfLine(done);
+    if (!whole)
+      return fail(error);
+    done = *whole;
+    if (failure.empty())
+      warn(error, ", and its lines are kept until there is room");
+  } else if (file >= 0) {
+    failure.clear();
   }
   written += done;
   checksum.add(buffer.data(), done);
-  buffer.clear();
+  buffer.erase(0, done);
 }
 
 LogMark RunLog::sync() {

@@ -10,7 +10,9 @@
 
 #include "runtime/files/checksum.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,9 +25,9 @@ struct LogMark {
 };
 
 /// Appends lines to a file through a buffer of fixed size, so that logging a
-/// step allocates nothing. A log that cannot be written any more (a full disk)
-/// must not cost the training itself: the first failure is said on stderr, and
-/// kept for `check`.
+/// step allocates nothing. A log that cannot be written (a full disk) must not
+/// cost the training itself: the failure is said on stderr, and kept for
+/// `problem`. What a regular file has no room for is kept for another try.
 class RunLog {
 public:
   RunLog() = default;
@@ -49,12 +51,17 @@ public:
   void flush();
   /// Everything is written and, as far as it could be, on the disk.
   LogMark sync();
-  /// Why something could not be written; empty where all was.
+  /// Why something is not written; empty where all was.
   const std::string &problem() const { return failure; }
 
 private:
   void openFile(const std::string &path, int flags);
+  void warn(int error, const char *consequence);
   void fail(int error);
+  /// After the first `done` bytes of the buffer were written and the next could
+  /// not be: cuts off a line that is half there. Returns how many bytes of the
+  /// buffer are in the file then, or nothing where it cannot be tried again.
+  std::optional<size_t> cutHalfLine(size_t done) const;
   /// Waits until a pipe takes more; false where its reader does not read.
   bool waitForReader() const;
 
