@@ -507,14 +507,13 @@ void declare(CLI::App &app, Commands &commands) {
 }
 
 /// Finishes the checkpoints that are about to be read.
-void settleRuns(const tfm_model &model, const Commands &commands) {
-  int64_t keep = recipeOf(model).train.keep;
+void settleRuns(const Commands &commands) {
   for (const std::string &run :
        {commands.training.options.init, commands.generation.weights,
         commands.evaluation.weights, commands.logits.weights,
         commands.exportation.weights})
     if (!run.empty())
-      settle(run, keep);
+      settle(run);
 }
 
 /// Sums of gradients as a tree are made on processors alone: who asks for no
@@ -559,7 +558,7 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands,
     throw AgreedError("--data - is read by each process, but standard input "
                       "reaches the first one alone: name a file");
   if (!processes || processes->isFirst())
-    settleRuns(model, commands);
+    settleRuns(commands);
   auto on = [&](const CommonOptions &options) {
     // Of several processes each has a GPU of its own.
     return modelFor(model, options.device, /*runs=*/!processes);

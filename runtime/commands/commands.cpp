@@ -371,6 +371,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
   requireTrainingMemory(descriptor, recipe);
   TrainOptions &options = command.options;
   options.processes = command.processes;
+  options.data = command.data;
   if (command.speaks()) {
     for (const std::string *written : {&options.log, &options.profile}) {
       if (written->empty())
@@ -536,6 +537,8 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
     }
   if (!command.speaks())
     return;
+  // A file that the user names may be what was trained on: nobody knows.
+  const bool isSplit = command.data.empty();
   Score all = {match.seen.asked + match.unseen.asked,
                match.seen.right + match.unseen.right};
   if (command.json) {
@@ -558,8 +561,8 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
     };
     if (asks) {
       answer["exact_match"] = score(all);
-      answer["exact_match"]["unseen"] = score(match.unseen);
-      answer["exact_match"]["seen"] = score(match.seen);
+      answer["exact_match"]["unseen"] = isSplit ? score(match.unseen) : nullptr;
+      answer["exact_match"]["seen"] = isSplit ? score(match.seen) : nullptr;
     }
     printText(answer.dump() + "\n");
     return;
@@ -578,9 +581,9 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   };
   line("exact match ", all);
   // Of no prompts there is no share.
-  if (match.unseen.asked > 0)
+  if (isSplit && match.unseen.asked > 0)
     line("  prompts not in the training part  ", match.unseen);
-  if (match.seen.asked > 0)
+  if (isSplit && match.seen.asked > 0)
     line("  prompts also in the training part ", match.seen);
 }
 

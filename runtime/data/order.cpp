@@ -38,7 +38,7 @@ int64_t DataOrder::stepsOf(int64_t epochs) const {
 
 int64_t DataOrder::epochsAfter(int64_t steps) const {
   int64_t windows = std::max<int64_t>(1, data.windows(Part::Train));
-  return steps * batch * accumulate / windows;
+  return (shownElsewhere + steps * batch * accumulate) / windows;
 }
 
 void DataOrder::orderEpoch(int64_t wanted) {
@@ -65,7 +65,7 @@ int64_t DataOrder::start(int64_t step, int64_t micro, int64_t row) {
     return static_cast<int64_t>(below(bits, places));
   }
   int64_t windows = data.windows(Part::Train);
-  int64_t position = step * accumulate * batch + row;
+  int64_t position = shownElsewhere + step * accumulate * batch + row;
   int64_t window = position % windows;
   if (shuffled) {
     orderEpoch(position / windows);

@@ -34,6 +34,12 @@ public:
   /// Epochs that are over after `steps` updates.
   int64_t epochsAfter(int64_t steps) const;
 
+  /// From update `step` on, until which `rows` were shown: by updates of other
+  /// sizes, perhaps.
+  void goOn(int64_t step, int64_t rows) {
+    shownElsewhere = rows - step * accumulate * batch;
+  }
+
   void setIgnored(std::optional<int32_t> id) { ignored = id; }
 
 private:
@@ -48,6 +54,8 @@ private:
   bool drawn;
   bool shuffled;
   std::optional<int32_t> ignored;
+  /// Rows beyond those that updates of this size would have shown.
+  int64_t shownElsewhere = 0;
   /// The order of the windows in `epoch`.
   std::vector<uint32_t> order;
   int64_t epoch = -1;

@@ -322,21 +322,25 @@ void requireNoOther(const RunFolder &run, const std::string &name,
                             "another --out, or pass --overwrite");
 }
 
-void saveTokenizer(const RunFolder &run, const std::string &json, bool isNew) {
+void requireSameTokenizer(const std::string &resumed, const std::string &json) {
+  std::string path = resumed + "/tokenizer.json";
+  bool isThere = fileExists(path);
+  if (isThere && readRegularFile(path, "the run's tokenizer") == json)
+    return;
+  // One that was damaged may be given anew.
+  std::string expected = metadataOf(
+      SafetensorsReader(resumed + "/model.safetensors"), tokenizerKey);
+  if (checksumOf(json) != expected && (isThere || !expected.empty()))
+    throw InputError("the run in " + resumed +
+                     " has a tokenizer of its own: train with another one in "
+                     "a new run, --init " +
+                     shellWord(resumed) + " --out NEW");
+}
+
+void saveTokenizer(const RunFolder &run, const std::string &json) {
   std::string path = run.file("tokenizer.json");
-  if (!isNew && fileExists(path)) {
-    if (readRegularFile(path, "the run's tokenizer") == json)
-      return;
-    // One that was damaged may be given anew.
-    std::string expected = metadataOf(
-        SafetensorsReader(run.file("model.safetensors")), tokenizerKey);
-    if (checksumOf(json) != expected)
-      throw InputError(
-          "the run in " + run.path() +
-          " has a tokenizer of its own: train with another one in a "
-          "new run, --init " +
-          shellWord(run.path()) + " --out NEW");
-  }
+  if (fileExists(path) && readRegularFile(path, "the run's tokenizer") == json)
+    return;
   AtomicFile file(path, nextSuffix);
   file.write(json);
   file.commit();

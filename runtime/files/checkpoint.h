@@ -43,9 +43,11 @@ void saveBest(RunFolder &run, const Model &model, int64_t step, double loss);
 /// The validation loss of the weights in `best/`, where there are some.
 std::optional<double> bestLoss(const std::string &folder);
 
-/// Makes `tokenizer.json` of a run directory. One that is there, of a run that
-/// goes on, must be the same.
-void saveTokenizer(const RunFolder &run, const std::string &json, bool isNew);
+/// Throws InputError where the run that goes on has another tokenizer.
+void requireSameTokenizer(const std::string &resumed, const std::string &json);
+
+/// Makes `tokenizer.json` of a run directory.
+void saveTokenizer(const RunFolder &run, const std::string &json);
 
 /// Throws InputError where a folder in which no training was begun has another
 /// file of that name, which is somebody's own and would be lost.

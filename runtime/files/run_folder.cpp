@@ -19,7 +19,9 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
+#include <limits>
 #include <unistd.h>
 
 namespace fs = std::filesystem;
@@ -225,7 +227,11 @@ void RunFolder::keepOlder() const {
 void RunFolder::linkInto(const std::string &inner,
                          const std::string &name) const {
   std::string to = file(inner + "/" + name);
-  if (uninterrupted([&] { return link(file(name).c_str(), to.c_str()); }) == 0)
+  // Where a link leads may be said from its own folder alone.
+  if (uninterrupted([&] {
+        return linkat(AT_FDCWD, file(name).c_str(), AT_FDCWD, to.c_str(),
+                      AT_SYMLINK_FOLLOW);
+      }) == 0)
     return;
   AtomicFile copy(to, nextSuffix);
   copy.write(readFile(file(name), "the run's"));
@@ -359,12 +365,12 @@ bool holdsCheckpoint(const std::string &folder) {
          fileExists(folder + "/" + pendingState);
 }
 
-void settle(const std::string &path, int64_t keep) {
+void settle(const std::string &path) {
   if (!fileExists(path + "/" + pendingState) || isLocked(path))
     return;
   // Of a folder that cannot be written, what can be read is read.
   if (access(path.c_str(), W_OK) == 0)
-    RunFolder(path, keep).recover();
+    RunFolder(path, std::numeric_limits<int64_t>::max()).recover();
 }
 
 std::vector<int64_t> olderSteps(const std::string &folder) {

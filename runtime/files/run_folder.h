@@ -122,8 +122,9 @@ bool holdsCheckpoint(const std::string &folder);
 bool holdsWeights(const std::string &folder);
 
 /// Finishes a checkpoint that was cut short in `path`, if that is a run's
-/// folder in which nobody is training; for commands that only read.
-void settle(const std::string &path, int64_t keep);
+/// folder in which nobody is training; for commands that only read. How many
+/// of the older ones are kept is for training to decide: all of them are.
+void settle(const std::string &path);
 
 /// The steps of the older checkpoints that a run directory holds, in order.
 std::vector<int64_t> olderSteps(const std::string &folder);

@@ -156,6 +156,8 @@ std::string stateText(const RunState &state) {
     object.erase("optimizer");
   if (!state.init.empty())
     object["init"] = state.init;
+  if (!state.data.empty())
+    object["data"] = state.data;
   // The name of a folder need not be UTF-8: such a one is not found again.
   std::string text =
       object.dump(2, ' ', /*ensure_ascii=*/false,
@@ -190,6 +192,8 @@ RunState parseState(const std::string &text, const std::string &path) {
   state.tokens = read.integer("tokens", 0);
   if (object.contains("init"))
     state.init = read.text("init");
+  if (object.contains("data"))
+    state.data = read.text("data");
   state.logBytes = read.count("log_bytes");
   state.bestValidation = read.numberOrNull("best_validation");
   state.worseValidations = read.integer("worse_validations", 0);

@@ -38,6 +38,9 @@ struct RunState {
   /// The folder that training began from (`--init`); empty where there was
   /// none.
   std::string init;
+  /// What the user named instead of the recipe's data (`--data`); empty where
+  /// that was nothing.
+  std::string data;
   /// Length of log.jsonl at this step.
   uint64_t logBytes = 0;
   /// Early stopping.

@@ -123,6 +123,7 @@ void Trainer::prepare() {
     position.lr = *options.lr;
   order.emplace(data, train, position.seed);
   order->setIgnored(ignored);
+  order->goOn(position.step, position.tokens / train.sequence);
   if (options.steps)
     position.steps = *options.steps;
   else if (options.resume.empty())
@@ -589,6 +590,14 @@ void Trainer::sayWhatIsKept() {
     say(fmt::format("note: the run keeps its learning rate {}, where this "
                     "build's recipe has {}: --lr changes it\n",
                     position.lr, train.optimizer.lr));
+  if (options.data != position.data)
+    say(printable(fmt::format(
+            "note: the run was trained on {} until now, and goes on with {}",
+            position.data.empty() ? "the data of its recipe"
+                                  : "--data " + shellWord(position.data),
+            options.data.empty() ? "the data of this build's recipe"
+                                 : options.data)) +
+        "\n");
   int64_t ofUpdate = train.batch * train.sequence * train.accumulate;
   if (position.tokens != position.step * ofUpdate)
     say(fmt::format(
@@ -628,6 +637,7 @@ bool Trainer::resumeWhere(TrainResult &result) {
                     train.precision));
   position.precision = train.precision;
   position.optimizer = train.optimizer.kind;
+  position.data = options.data;
   return true;
 }
 
@@ -637,7 +647,7 @@ TrainResult Trainer::run(const std::atomic<bool> &newInterrupt) {
   // Before it is read: another training may be about to write it.
   if (!options.resume.empty() && isFirst()) {
     if (options.out != options.resume)
-      settle(options.resume, train.keep);
+      settle(options.resume);
     else if (isFolder(options.out))
       folder.emplace(options.out, train.keep).recover();
   }
@@ -655,6 +665,12 @@ TrainResult Trainer::run(const std::atomic<bool> &newInterrupt) {
   if (!resumeWhere(result))
     return result;
   checkValidation();
+  // The last moment before something is replaced.
+  int64_t interrupts = interrupt->load();
+  if (options.processes)
+    interrupts = options.processes->sum(interrupts);
+  if (interrupts > 0)
+    throw Interrupted("interrupted before the first step: nothing was changed");
   if (isFirst() && !options.out.empty())
     openRun();
   else if (isFirst())
@@ -731,7 +747,10 @@ void Trainer::trainOn(TrainResult &result) {
             ? "interrupted at step " + std::to_string(position.step)
             : "interrupted: step " + std::to_string(position.step) +
                   " is saved, continue with --resume " +
-                  shellWord(options.out));
+                  shellWord(options.out) +
+                  (options.data.empty()
+                       ? ""
+                       : " --data " + shellWord(options.data)));
   log.flush();
   std::string failure = log.problem().empty() ? unwritten : log.problem();
   if (!failure.empty())

@@ -40,6 +40,7 @@ struct TrainOptions {
   std::function<std::string()> nextOut;
   std::string resume;     ///< a run directory to go on from
   std::string init;       ///< weights to begin with
+  std::string data;       ///< what is trained on instead of the recipe's
   std::string log;        ///< instead of `out`/log.jsonl
   std::string profile;    ///< a trace of some steps; empty: none
   bool overwrite = false; ///< replace the run in `out`

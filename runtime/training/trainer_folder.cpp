@@ -127,6 +127,8 @@ void Trainer::openRun() {
       static_cast<uint64_t>(
           lineBytes * std::min(position.steps - position.step, mostLines));
   checkSpace(*folder, model, needs);
+  if (!options.resume.empty())
+    requireSameTokenizer(options.resume, json);
   // What it begins with knows where its texts end, and how messages are put.
   if (const std::string from =
           options.init.empty() ? options.resume : options.init;
@@ -146,7 +148,7 @@ void Trainer::openRun() {
   // Only now: whatever is wrong with weights, data or recipe has been said.
   if (isNew)
     folder->clear(options.overwrite);
-  saveTokenizer(*folder, json, isNew);
+  saveTokenizer(*folder, json);
   if (isNew)
     saveTexts();
   else
@@ -195,7 +197,7 @@ void Trainer::regainFolder() {
   if (logs && !log.isThere())
     log.openOfRun(own, 0);
   saveTexts();
-  saveTokenizer(*folder, tokenizerOfRun(recipe, tokenizer), /*isNew=*/true);
+  saveTokenizer(*folder, tokenizerOfRun(recipe, tokenizer));
   progress->clear();
   say(fmt::format("warning: {}, or files in it, were moved or removed: "
                   "training goes on there, without what is lost, such as the "

@@ -710,6 +710,27 @@ class Shakespeare(unittest.TestCase):
             self.assertEqual(result.returncode, 1, (name, result))
             self.assertIn(word, result.stderr)
 
+    def test_what_a_run_goes_on_with(self):
+        def resumed(name, *more):
+            return run(self.model, "train", "--resume", self.run_folder, "--steps", "101",
+                       "--out", pathlib.Path(self.folder) / name, *more)
+        data = MODELS / "tinyshakespeare.txt"
+        self.assertNotIn("was trained on", resumed("same", "--data", data).stderr)
+        other = resumed("data")
+        self.assertEqual(other.returncode, 0, other.stderr)
+        self.assertIn(f"note: the run was trained on --data {data} until now, and goes on with the data of this "
+                      "build's recipe\n", other.stderr)
+        # Its weights mean nothing to tokens of other numbers.
+        tokenizer = json.loads((self.run_folder / "tokenizer.json").read_text())
+        vocabulary = tokenizer["model"]["vocab"]
+        vocabulary["a"], vocabulary["b"] = vocabulary["b"], vocabulary["a"]
+        path = pathlib.Path(self.folder) / "swapped.json"
+        path.write_text(json.dumps(tokenizer))
+        other = resumed("tokens", "--data", data, "--tokenizer", path)
+        self.assertEqual(other.returncode, 1)
+        self.assertIn(f"the run in {self.run_folder} has a tokenizer of its own: train with another one in a new "
+                      f"run, --init {self.run_folder} --out NEW", other.stderr)
+
     def test_weights_of_another_model(self):
         with tempfile.TemporaryDirectory() as folder:
             wider = binary(folder, MODELS / "shakespeare.tfm", "-D", "width=64")
@@ -1058,6 +1079,8 @@ data json("sums.jsonl", field = "text", validation = 0.2, answer_after = "=", en
             result = ok("eval", "--weights", "run", "--data", other, "--json")
             answer = json.loads(result.stdout)
             self.assertEqual(answer["exact_match"]["prompts"], 70)
+            # Which of them training has seen nobody knows.
+            self.assertIsNone(answer["exact_match"]["seen"])
             # Each with its end, less its first character.
             self.assertEqual(answer["targets"],
                              sum(len(json.loads(line)["text"]) for line in lines[:70]))
@@ -1069,6 +1092,7 @@ data json("sums.jsonl", field = "text", validation = 0.2, answer_after = "=", en
             other.write_text(lines[0] + "\n")
             shown = ok("eval", "--weights", "run", "--data", other).stdout
             self.assertIn("exact match ", shown)
+            self.assertNotIn("training part", shown)
             self.assertNotIn("of 0)", shown)
             other.write_text('{"text": "1+1=2"}\n{"text": "1 + 1 = 1 + 1 = 2"}\n')
             result = ok("eval", "--weights", "run", "--data", other, "--json")

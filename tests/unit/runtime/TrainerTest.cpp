@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/training/trainer.h"
+#include "runtime/data/order.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
@@ -23,6 +24,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sys/resource.h>
+#include <thread>
 
 // Counts every allocation of this program, also those of libraries; under the
 // address sanitizer memory is its own.
@@ -164,8 +166,14 @@ TEST(Trainer, InterruptSavesAndResumeContinuesTheLog) {
   TemporaryFolder folder;
   TrainOptions options;
   options.out = folder / "run";
-  Bench bench(ToyShape(), longRun);
-  std::atomic<bool> interrupt{true};
+  Bench bench(ToyShape(), std::string(longRun) + R"(,
+       "checkpoint": {"every": 1, "unit": "steps", "keep": 1})");
+  std::atomic<bool> interrupt{false};
+  std::jthread ctrlC([&] {
+    while (!holdsCheckpoint(options.out))
+      std::this_thread::yield();
+    interrupt = true;
+  });
   EXPECT_THROW(bench.trainer(options).run(interrupt), Interrupted);
   EXPECT_TRUE(holdsCheckpoint(options.out));
   Bench again(ToyShape(), longRun);
@@ -186,6 +194,49 @@ TEST(Trainer, InterruptSavesAndResumeContinuesTheLog) {
   };
   EXPECT_EQ(stepLines(contentOf(folder / "run/log.jsonl")),
             stepLines(contentOf(folder / "whole/log.jsonl")));
+}
+
+// Until something was computed a run that would be replaced stays.
+TEST(Trainer, InterruptedBeforeTheFirstStepChangesNothing) {
+  TemporaryFolder folder;
+  TrainOptions options;
+  options.out = folder / "run";
+  Bench bench(ToyShape(), longRun);
+  std::atomic<bool> interrupt{true};
+  EXPECT_THROW(bench.trainer(options).run(interrupt), Interrupted);
+  EXPECT_FALSE(fileExists(options.out));
+  bench.trainer(options).run(noInterrupt);
+  std::string state = contentOf(folder / "run/state.json");
+  options.overwrite = true;
+  EXPECT_THROW(bench.trainer(options).run(interrupt), Interrupted);
+  EXPECT_EQ(contentOf(folder / "run/state.json"), state);
+}
+
+// A run of another batch goes on behind the last example that was shown.
+TEST(Trainer, ResumedWithAnotherBatchGoesOnInTheData) {
+  TemporaryFolder folder;
+  const char *const inOrder = R"("steps": 12, "shuffle": false)";
+  TrainOptions options;
+  options.out = folder / "run";
+  options.steps = 4;
+  ToyShape two;
+  two.batch = 2;
+  Bench(two, inOrder).trainer(options).run(noInterrupt);
+
+  ToyShape one;
+  one.batch = 1;
+  Bench bench(one, inOrder);
+  options.resume = options.out;
+  Trainer trainer = bench.trainer(options);
+  trainer.prepare();
+  DataOrder order(*bench.data, bench.recipe.train, /*seed=*/0);
+  const auto sequence = static_cast<size_t>(bench.recipe.train.sequence);
+  std::vector<int32_t> shown(sequence), next(sequence), targets(sequence);
+  order.fill(/*step=*/8, 0, next, targets); // of eight rows before
+  order.goOn(trainer.state().step,
+             trainer.state().tokens / bench.recipe.train.sequence);
+  order.fill(/*step=*/4, 0, shown, targets);
+  EXPECT_EQ(shown, next);
 }
 
 TEST(Trainer, AccumulationIsOneLargeBatch) {
@@ -356,6 +407,35 @@ TEST(Checkpoint, IsWholeAfterAKillBetweenAnyTwoRenames) {
   }
 }
 
+// Who reads a run has no say in how many of its checkpoints are kept.
+TEST(Checkpoint, IsFinishedWithoutRemovingOthers) {
+  TemporaryFolder folder;
+  Bench bench(ToyShape(), longRun);
+  Trainer trainer = bench.trainer();
+  trainer.prepare();
+  auto saveNext = [&] {
+    trainer.step();
+    RunState state = trainer.state();
+    state.logBytes = 0;
+    RunFolder run(folder / "run", /*keep=*/3);
+    saveCheckpoint(run, bench.model, state, [](RunState &) {});
+  };
+  saveNext();
+  saveNext();
+  saveNext();
+  ASSERT_EQ(olderSteps(folder / "run"), (std::vector<int64_t>{1, 2}));
+  // As a kill leaves it that comes when the next one is whole.
+  TemporaryFolder other;
+  trainer.step();
+  save(other / "run", bench.model, trainer.state());
+  for (const char *name : checkpointFiles)
+    std::filesystem::rename(other / (std::string("run/") + name),
+                            folder / (std::string("run/") + name + ".next"));
+  settle(folder / "run");
+  EXPECT_EQ(olderSteps(folder / "run"), (std::vector<int64_t>{1, 2, 3}));
+  EXPECT_EQ(loadCheckpoint(folder / "run", bench.model).step, 4);
+}
+
 // They may be in the hands of who trains there.
 TEST(Checkpoint, IsNotFinishedUnderTheLockOfAnother) {
   TemporaryFolder folder;
@@ -369,10 +449,10 @@ TEST(Checkpoint, IsNotFinishedUnderTheLockOfAnother) {
                             folder / (std::string("run/") + name + ".next"));
   {
     FolderLock other(folder / "run");
-    settle(folder / "run", 1);
+    settle(folder / "run");
     EXPECT_FALSE(fileExists(folder / "run/model.safetensors"));
   }
-  settle(folder / "run", 1);
+  settle(folder / "run");
   EXPECT_TRUE(fileExists(folder / "run/model.safetensors"));
 }
 
