@@ -262,6 +262,13 @@ private:
     kb.call(packTransposed(kb, packing),
             {a.at(kb, aBase, row, kb.i64(0)), kb.i64(a.row), kb.i64(spec.k),
              rows, panel, kb.i64(plan.tileRows)});
+    // Where a step is shorter than a group, the last one may not be full: the
+    // weights there are 0, but their minimum meets the sum of all its terms.
+    int64_t packed =
+        llvm::divideCeil(spec.k, kb.lanes * packing.perSlot()) * kb.lanes;
+    for (int64_t slot = packed; slot < groupSlots * groups; ++slot)
+      kb.store(LLVM::ZeroOp::create(kb.b, kb.loc, kb.vecType),
+               kb.at(panel, slot * plan.tileRows));
     kb.call(sumGroups(kb, integerTerms(target), plan.tileRows),
             {panel, kb.i64(groups), sumsOf(tile)});
   }

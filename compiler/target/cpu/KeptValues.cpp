@@ -32,6 +32,16 @@ KeptValues::KeptValues(LaunchOp launch, int64_t elements) : elements(elements) {
       [&](auto &entry) { return !again.contains(entry.first); });
 }
 
+/// Whether the elements are compared with their largest: computed once more,
+/// perhaps with another last bit, none of them need equal it.
+static bool meetsItsMaximum(Value value) {
+  auto isUsedBy = [&](auto isIt) {
+    return llvm::any_of(value.getUsers(), isIt);
+  };
+  return isUsedBy([](Operation *op) { return isa<ReduceMaxOp>(op); }) &&
+         isUsedBy([](Operation *op) { return isa<CompareOp>(op); });
+}
+
 void KeptValues::visit(Value value, int pass) {
   Operation *op = value.getDefiningOp();
   if (!op || isa<ReadOp, BroadcastOp>(op) || isRowReduction(op))
@@ -44,7 +54,9 @@ void KeptValues::visit(Value value, int pass) {
   }
   if (!seen.insert({value, pass}).second)
     return;
-  if (isa<ScalarFunctionOpInterface>(op) && !op->hasTrait<CheapToRebuild>() &&
+  bool isCostly =
+      isa<ScalarFunctionOpInterface>(op) && !op->hasTrait<CheapToRebuild>();
+  if ((isCostly || meetsItsMaximum(value)) &&
       tensorType(value).getElementType().isF32())
     firstPass.insert({value, pass});
   for (Value operand : op->getOperands())

@@ -18,9 +18,9 @@
 
 namespace tfm {
 
-/// What takes long to compute and is needed in more than one pass over a row:
-/// the first of them keeps it in scratch for the others, a row at a time, or
-/// a block of them.
+/// What takes long to compute and is needed in more than one pass over a row,
+/// or must be the same to the bit in all of them: the first keeps it in scratch
+/// for the others, a row at a time, or a block of them.
 class KeptValues {
 public:
   KeptValues() = default;

@@ -32,7 +32,8 @@
 #include <unistd.h>
 
 static const tfm_model *const model = &tfm_model_descriptor;
-/// Built for this machine, it has one.
+/// Built for this machine, the first one where it has tiles and the system lets
+/// the program use them, else the last.
 static const tfm_variant *variant;
 static char *arena;
 static int threads;
@@ -205,12 +206,15 @@ static void run(const tfm_function *function) {
   pthread_t handles[64];
   struct worker workers[64];
   for (int i = 0; i < threads; ++i) {
+    // Whatever was there before.
+    void *scratch = allocate(variant->scratch_bytes);
+    memset(scratch, 0xff, variant->scratch_bytes);
     tfm_thread thread = {
         .index = i,
         .count = threads,
         .claim = claim,
         .finish = finish,
-        .scratch = allocate(variant->scratch_bytes),
+        .scratch = scratch,
         .pool = &workers[i],
     };
     struct worker worker = {thread, function, &barrier, 0};

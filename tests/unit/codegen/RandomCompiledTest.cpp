@@ -22,6 +22,7 @@
 #include "gtest/gtest.h"
 
 #include <cmath>
+#include <random>
 #include <set>
 
 using namespace tfm;
@@ -212,6 +213,41 @@ TEST(MaximaCompiled, KeepNoNumber) {
       EXPECT_EQ(results[0].data[i], rows.contains(i)) << i;
     for (int64_t i = 0; i < columns; ++i)
       EXPECT_EQ(results[1].data[i], places.contains(i)) << i;
+  }
+}
+
+// A row, or rows side by side, that more than one pass walks over: what is
+// compared with its maximum is what the maximum is of, to the bit, though a
+// product in it has another use in one of the passes.
+TEST(MaximaCompiled, AreFoundAgain) {
+  for (auto [rows, columns] :
+       {std::pair(20, 7), {20, 512}, {5, 1031}, {512, 20}}) {
+    TestModule module(llvm::formatv(R"(
+      func.func @train(%t: tensor<{1}x{0}xf32>, %g: tensor<{0}x{1}xf32>, %s: tensor<{0}x{1}xf32>) -> (tensor<{0}x1xf32>, tensor<{0}x1xf32>) {{
+        %x = tfm.transpose %t [1, 0] : tensor<{1}x{0}xf32>
+        %y = tfm.mul %x, %g : tensor<{0}x{1}xf32>
+        %z = tfm.add %y, %s : tensor<{0}x{1}xf32>
+        %m = tfm.reduce_max %z axis 1 : tensor<{0}x{1}xf32>
+        %b = tfm.broadcast %m : tensor<{0}x1xf32> to tensor<{0}x{1}xf32>
+        %e = tfm.compare eq %z, %b : tensor<{0}x{1}xf32>
+        %f = tfm.cast %e : tensor<{0}x{1}xi1> to tensor<{0}x{1}xf32>
+        %count = tfm.reduce_sum %f axis 1 : tensor<{0}x{1}xf32>
+        %mean = tfm.reduce_sum %y axis 1 : tensor<{0}x{1}xf32>
+        return %count, %mean : tensor<{0}x1xf32>, tensor<{0}x1xf32>
+      })",
+                                    rows, columns)
+                          .str());
+    ASSERT_TRUE(module.function("train"));
+    std::mt19937 random(7);
+    std::normal_distribution<double> normal;
+    std::vector<Tensor> inputs(3, Tensor({rows, columns}, 0.0));
+    inputs[0] = Tensor({columns, rows}, 0.0);
+    for (Tensor &input : inputs)
+      for (double &value : input.data)
+        value = static_cast<float>(normal(random));
+    std::vector<Tensor> results = runCompiled(module, inputs);
+    for (double count : results[0].data)
+      EXPECT_EQ(count, 1) << rows << "x" << columns;
   }
 }
 
