@@ -6,8 +6,10 @@
 // What an object file written by `tfmc build` exports: one `tfm_model`, named
 // `tfm_model_descriptor`. Plain C, so that any program can link a model:
 //
-//   1. choose the first variant whose `features` the machine has (a build for
-//      one CPU has one): what the next steps read is the variant's;
+//   1. choose the first variant whose `features` the machine has: what the next
+//      steps read is the variant's. A build for one CPU may have several, for
+//      faster instructions of its kind. Of `amx-tile` Linux lets a program use
+//      the tiles once it has asked (arch_prctl, ARCH_REQ_XCOMP_PERM);
 //   2. allocate `arena_bytes` zeroed bytes at `arena_alignment`;
 //   3. copy the constants of the model into it (`constants`);
 //   4. fill the parameters at their offsets (`places`), and run `refresh` where

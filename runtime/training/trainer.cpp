@@ -402,6 +402,10 @@ void Trainer::failDiverged(const std::string &what) {
 }
 
 std::string Trainer::divergence(const std::string &what) const {
+  if (position.step == 0)
+    return what + " before any update: look at what the model divides by and "
+                  "takes roots, logarithms or powers of, and at the weights "
+                  "that it begins with";
   // Who set a larger rate than the recipe's may go back to that.
   double smaller = std::min(position.lr / 3, recipe.train.optimizer.lr);
   std::string clip = recipe.train.clip > 0

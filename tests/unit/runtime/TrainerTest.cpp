@@ -295,6 +295,19 @@ TEST(Trainer, StopsWhenTheLossIsNotANumberAndKeepsTheCheckpoint) {
   EXPECT_EQ(loadCheckpoint(options.out, again.model).step, 20);
 }
 
+// Where nothing was updated yet no learning rate is to blame.
+TEST(Trainer, SaysWhereTheFirstLossIsNotANumber) {
+  ToyShape shape;
+  shape.poisonedStep = 0;
+  Bench bench(shape, longRun);
+  std::string message =
+      messageOf<InputError>([&] { bench.trainer().run(noInterrupt); });
+  EXPECT_NE(message.find("nan at step 1 before any update: look at what the "
+                         "model divides by"),
+            std::string::npos)
+      << message;
+}
+
 TEST(Trainer, DoesNotSaveWhatNobodyCouldGoOnFrom) {
   TemporaryFolder folder;
   Bench bench(ToyShape(), std::string(longRun) +
