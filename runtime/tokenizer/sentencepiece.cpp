@@ -222,6 +222,9 @@ void describeUnigram(const SentencePieceModel &model, ordered_json &root) {
                     {"split", true}};
   root["pre_tokenizer"] = metaspace;
   root["decoder"] = metaspace;
+  if (model.hasBytes)
+    root["decoder"] = {{"type", "Sequence"},
+                       {"decoders", {{{"type", "ByteFallback"}}, metaspace}}};
 }
 
 } // namespace

@@ -11,6 +11,7 @@
 #include "runtime/philox.h"
 #include "runtime/tokenizer/gguf_tokenizer.h"
 #include "runtime/tokenizer/pretokenizer.h"
+#include "runtime/tokenizer/sentencepiece.h"
 #include "runtime/tokenizer/train_word_bpe.h"
 #include "runtime/tokenizer/utf8.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
@@ -713,6 +714,38 @@ TEST(SentencePiece, MeetsTheFixture) {
     EXPECT_EQ(again->ids(text), ids) << text;
     EXPECT_EQ(tokenizer->text(ids), entry.at("decoded").get<std::string>());
   }
+}
+
+using Piece = SentencePieceModel::Piece;
+
+/// A model of these pieces behind `<unk>` and all bytes, whose ids are 1 to
+/// 256.
+SentencePieceModel modelOf(SentencePieceModel::Type type,
+                           const std::vector<Piece> &pieces) {
+  SentencePieceModel model;
+  model.type = type;
+  model.hasBytes = true;
+  model.pieces = {{"<unk>", 0, Piece::Unknown}};
+  for (int byte = 0; byte < 256; ++byte) {
+    char name[8];
+    std::snprintf(name, sizeof name, "<0x%02X>", byte);
+    model.pieces.push_back({name, 0, Piece::Byte});
+  }
+  model.pieces.insert(model.pieces.end(), pieces.begin(), pieces.end());
+  return model;
+}
+
+TokenizerPtr tokenizerOf(const SentencePieceModel &model) {
+  return parseTokenizerJson(sentencePieceJson(model, "x.model"), "x.model");
+}
+
+// Characters that there is no piece for are bytes, of unigram models, too.
+TEST(SentencePiece, ReadsBytesAsText) {
+  TokenizerPtr tokenizer = tokenizerOf(
+      modelOf(SentencePieceModel::Unigram, {{"▁", -2}, {"▁a", -1}}));
+  std::vector<int32_t> ids = tokenizer->ids("a é");
+  EXPECT_EQ(ids, (std::vector<int32_t>{258, 257, 1 + 0xC3, 1 + 0xA9}));
+  EXPECT_EQ(tokenizer->text(ids), "a é");
 }
 
 TEST(SentencePiece, RefusesWhatItCannotFollow) {
