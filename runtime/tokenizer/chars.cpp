@@ -30,18 +30,22 @@ std::string_view textBefore(std::string_view text, size_t at) {
 
 class Chars : public Tokenizer {
 public:
-  Chars(Vocabulary tokens, const std::string &origin)
-      : vocabulary(std::move(tokens)) {
+  Chars(Vocabulary tokens, const std::string &unknownToken,
+        const std::string &origin)
+      : vocabulary(std::move(tokens)), unknownToken(unknownToken),
+        unknown(vocabulary.find(unknownToken)) {
     std::fill(std::begin(ascii), std::end(ascii), -1);
     for (int32_t id = 0; id < vocabulary.size(); ++id) {
       std::string_view token = vocabulary.token(id);
       if (token.empty())
         continue;
       CodePoint character = decodeUtf8(token, 0);
-      if (character.value < 0 || character.bytes != token.size())
+      bool isCharacter =
+          character.value >= 0 && character.bytes == token.size();
+      if (!isCharacter && id != unknown)
         throw InputError(origin + ": the token \"" + std::string(token) +
                          "\" is not one character");
-      if (character.value < 128)
+      if (isCharacter && character.value < 128)
         ascii[character.value] = id;
     }
   }
@@ -56,6 +60,8 @@ public:
       int32_t id = character.value >= 0 && character.value < 128
                        ? ascii[character.value]
                        : vocabulary.find(text.substr(at, character.bytes));
+      if (id < 0 && character.value >= 0)
+        id = unknown;
       if (id < 0)
         missing(text, at, character);
       ids.push_back(id);
@@ -77,13 +83,15 @@ public:
   std::string json() const override {
     ordered_json root = emptyTokenizerJson();
     root["pre_tokenizer"] = {{"type", "Split"},
-                             {"pattern", {{"Regex", "(?s)."}}},
+                             // Oniguruma's `.` of any character: `(?s)` is
+                             // none of its options.
+                             {"pattern", {{"Regex", "(?m)."}}},
                              {"behavior", "Isolated"},
                              {"invert", false}};
     root["decoder"] = {{"type", "Fuse"}};
     root["model"] = {{"type", "WordLevel"},
                      {"vocab", vocabulary.toJson()},
-                     {"unk_token", "<unk>"}};
+                     {"unk_token", unknownToken}};
     return root.dump();
   }
 
@@ -99,6 +107,8 @@ private:
   }
 
   Vocabulary vocabulary;
+  std::string unknownToken;
+  int32_t unknown;
   int32_t ascii[128];
 };
 
@@ -107,8 +117,9 @@ constexpr size_t longestQuote = 60;
 
 class Words : public Tokenizer {
 public:
-  explicit Words(Vocabulary tokens)
-      : vocabulary(std::move(tokens)), unknown(vocabulary.find("<UNK>")) {}
+  Words(Vocabulary tokens, const std::string &unknownToken)
+      : vocabulary(std::move(tokens)), unknownToken(unknownToken),
+        unknown(vocabulary.find(unknownToken)) {}
 
   int64_t size() const override { return vocabulary.size(); }
   bool partsAtSpace() const override { return true; }
@@ -135,7 +146,7 @@ public:
       if (id < 0)
         throw NoToken("the tokenizer has no token for the word \"" +
                       std::string(word.substr(0, longestQuote)) +
-                      "\", and no <UNK> for others");
+                      "\", and no " + unknownToken + " for others");
       ids.push_back(id);
     }
   }
@@ -157,23 +168,25 @@ public:
     root["pre_tokenizer"] = {{"type", "WhitespaceSplit"}};
     root["model"] = {{"type", "WordLevel"},
                      {"vocab", vocabulary.toJson()},
-                     {"unk_token", "<UNK>"}};
+                     {"unk_token", unknownToken}};
     return root.dump();
   }
 
 private:
   Vocabulary vocabulary;
+  std::string unknownToken;
   int32_t unknown;
 };
 
 } // namespace
 
-TokenizerPtr charsTokenizer(Vocabulary vocabulary, const std::string &origin) {
-  return std::make_unique<Chars>(std::move(vocabulary), origin);
+TokenizerPtr charsTokenizer(Vocabulary vocabulary, const std::string &unknown,
+                            const std::string &origin) {
+  return std::make_unique<Chars>(std::move(vocabulary), unknown, origin);
 }
 
-TokenizerPtr wordsTokenizer(Vocabulary vocabulary) {
-  return std::make_unique<Words>(std::move(vocabulary));
+TokenizerPtr wordsTokenizer(Vocabulary vocabulary, const std::string &unknown) {
+  return std::make_unique<Words>(std::move(vocabulary), unknown);
 }
 
 TokenizerPtr makeCharsTokenizer(std::string_view characters) {
@@ -183,11 +196,11 @@ TokenizerPtr makeCharsTokenizer(std::string_view characters) {
     vocabulary.add(characters.substr(at, character.bytes));
     at += character.bytes;
   }
-  return charsTokenizer(std::move(vocabulary), "the vocabulary");
+  return charsTokenizer(std::move(vocabulary), "<unk>", "the vocabulary");
 }
 
 TokenizerPtr makeWordsTokenizer(const NamedText &vocabJson) {
-  return wordsTokenizer(Vocabulary::fromText(vocabJson));
+  return wordsTokenizer(Vocabulary::fromText(vocabJson), unknownWord);
 }
 
 } // namespace tfm

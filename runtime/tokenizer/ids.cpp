@@ -71,7 +71,7 @@ public:
     Vocabulary vocabulary;
     for (int64_t id = 0; id < count; ++id)
       vocabulary.add(std::to_string(id));
-    return wordsTokenizer(std::move(vocabulary))->json();
+    return wordsTokenizer(std::move(vocabulary), unknownWord)->json();
   }
 
 private:

@@ -12,6 +12,7 @@
 #include "runtime/tokenizer/gguf_tokenizer.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 using nlohmann::json;
@@ -47,22 +48,38 @@ bool isCutInSteps(const json &root) {
   return hasBytes && !isPlain;
 }
 
-/// Of models of words, and of parts of words that end in `</w>`, those that
-/// this project writes are read: anything else that comes before them would be
-/// left out.
-void requireWords(const json &root, const std::string &origin) {
+/// Whether each character is a piece: by the pattern of our runs, of earlier
+/// ones, or the one that finds nothing at every place.
+bool cutsCharacters(const json &cut) {
+  const json &pattern = member(cut, "pattern");
+  return typeOf(cut) == "Split" && member(cut, "behavior") == "Isolated" &&
+         member(cut, "invert") != true &&
+         std::ranges::any_of(std::array{"(?m).", "(?s).", ""},
+                             [&](const char *each) {
+                               return pattern == json{{"Regex", each}};
+                             });
+}
+
+/// Of models of words, of characters, and of parts of words that end in `</w>`,
+/// those that this project writes are read: anything else that comes before or
+/// behind them would be left out.
+void requireOwnForm(const json &root, bool isOfCharacters, const char *decoder,
+                    const std::string &origin) {
   std::string cut = typeOf(member(root, "pre_tokenizer"));
-  const char *other = !member(root, "normalizer").is_null() ? "a normalizer"
-                      : !member(root, "post_processor").is_null()
-                          ? "a post_processor"
-                      : !member(root, "added_tokens").empty() ? "added_tokens"
-                      : !cut.empty() && cut != "WhitespaceSplit"
-                          ? "another pre_tokenizer than WhitespaceSplit"
-                          : nullptr;
+  const char *other =
+      !member(root, "normalizer").is_null()       ? "a normalizer"
+      : !member(root, "post_processor").is_null() ? "a post_processor"
+      : !member(root, "added_tokens").empty()     ? "added_tokens"
+      : !cut.empty() && cut != "WhitespaceSplit" && !isOfCharacters
+          ? "another pre_tokenizer than WhitespaceSplit, or for characters a "
+            "Split at (?m)."
+      : typeOf(member(root, "decoder")) != decoder
+          ? "another decoder than that of our runs"
+          : nullptr;
   if (other)
     throw NotSupported(origin +
-                       ": a model of whole words, or of parts that "
-                       "end in </w>, is not supported with " +
+                       ": a model of whole words, of characters, or of parts "
+                       "that end in </w>, is not supported with " +
                        other);
 }
 
@@ -86,14 +103,17 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
   try {
     if (type == "WordLevel") {
       Vocabulary words = Vocabulary::fromJson(member(model, "vocab"), origin);
-      // Cut into single characters: `chars`.
-      const json &cut = member(root, "pre_tokenizer");
-      if (cut.is_object() && typeOf(cut) == "Split")
-        return charsTokenizer(std::move(words), origin);
-      requireWords(root, origin);
+      const json &named = member(model, "unk_token");
+      std::string unknown =
+          named.is_string() ? named.get<std::string>() : unknownWord;
+      bool isOfCharacters = cutsCharacters(member(root, "pre_tokenizer"));
+      requireOwnForm(root, isOfCharacters, isOfCharacters ? "Fuse" : "",
+                     origin);
+      if (isOfCharacters)
+        return charsTokenizer(std::move(words), unknown, origin);
       if (areIds(words))
         return makeIdsTokenizer(words.size());
-      return wordsTokenizer(std::move(words));
+      return wordsTokenizer(std::move(words), unknown);
     }
     if (type == "WordPiece" || type == "Unigram")
       return pipelineFromJson(root, text, origin);
@@ -102,7 +122,7 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
                          "\" is not supported; BPE, WordPiece, Unigram and "
                          "WordLevel are");
     if (member(model, "end_of_word_suffix") == wordEnd) {
-      requireWords(root, origin);
+      requireOwnForm(root, /*isOfCharacters=*/false, "BPEDecoder", origin);
       return wordBpe(Vocabulary::fromJson(member(model, "vocab"), origin),
                      readMerges(model, origin));
     }

@@ -56,6 +56,8 @@ private:
 
 /// What the last token of a word ends in (`bpe_words`).
 inline constexpr std::string_view wordEnd = "</w>";
+/// What a word that has no token becomes, where no file says otherwise.
+inline constexpr const char *unknownWord = "<UNK>";
 
 /// Tokens in the order of their ids. Their texts stand in one string and are
 /// found through one table, so that tens of thousands of them are there in a
@@ -175,8 +177,10 @@ TokenizerPtr charBpeFromJson(const nlohmann::json &root, std::string_view text,
 TokenizerPtr pipelineFromJson(const nlohmann::json &root, std::string_view text,
                               const std::string &origin);
 TokenizerPtr wordBpe(Vocabulary vocabulary, const MergeList &merges);
-TokenizerPtr charsTokenizer(Vocabulary vocabulary, const std::string &origin);
-TokenizerPtr wordsTokenizer(Vocabulary vocabulary);
+/// `unknown` is the token of what has none, where the vocabulary has it.
+TokenizerPtr charsTokenizer(Vocabulary vocabulary, const std::string &unknown,
+                            const std::string &origin);
+TokenizerPtr wordsTokenizer(Vocabulary vocabulary, const std::string &unknown);
 
 } // namespace tfm
 

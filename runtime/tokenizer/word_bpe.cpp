@@ -29,7 +29,7 @@ class WordBpe : public Tokenizer {
 public:
   WordBpe(Vocabulary tokens, const MergeList &pairs)
       : vocabulary(std::move(tokens)), merges(pairs.begin(), pairs.end()),
-        unknown(vocabulary.find("<UNK>")) {
+        unknown(vocabulary.find(unknownWord)) {
     for (size_t i = 0; i < merges.size(); ++i)
       ranks.try_emplace(merges[i], i);
   }
@@ -67,7 +67,7 @@ public:
     if (previous >= 0 && endsWord(previous))
       bytes += ' ';
     if (!vocabulary.contains(id)) {
-      bytes += "<UNK>";
+      bytes += unknownWord;
       return;
     }
     std::string_view token = vocabulary.token(id);
@@ -107,7 +107,7 @@ public:
     ordered_json root = emptyTokenizerJson();
     root["pre_tokenizer"] = {{"type", "WhitespaceSplit"}};
     root["decoder"] = {{"type", "BPEDecoder"}, {"suffix", wordEnd}};
-    root["model"]["unk_token"] = "<UNK>";
+    root["model"]["unk_token"] = unknownWord;
     root["model"]["end_of_word_suffix"] = wordEnd;
     root["model"]["vocab"] = vocabulary.toJson();
     for (const auto &[left, right] : merges)

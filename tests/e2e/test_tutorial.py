@@ -21,6 +21,7 @@ class Tutorial(unittest.TestCase):
             shutil.copytree(FIXTURES / "families" / "llama", model)
             (model / "tokenizer.json").write_text(json.dumps({
                 "pre_tokenizer": {"type": "Split", "pattern": {"Regex": ""}, "behavior": "Isolated", "invert": False},
+                "decoder": {"type": "Fuse"},
                 "model": {"type": "WordLevel", "unk_token": "?",
                           "vocab": {letter: i for i, letter in enumerate(ALPHABET)}}}))
             text = (MODELS / "tinyshakespeare.txt").read_text()[:20000].lower()

@@ -157,8 +157,57 @@ TEST(Words, OfOtherFormsAreNotSupported) {
   root["pre_tokenizer"] = {{"type", "Whitespace"}};
   EXPECT_NE(problem().find("another pre_tokenizer"), std::string::npos);
   root["pre_tokenizer"] = {{"type", "WhitespaceSplit"}};
+  root["decoder"] = {{"type", "WordPiece"}};
+  EXPECT_NE(problem().find("another decoder"), std::string::npos);
+  root["decoder"] = nullptr;
   root["normalizer"] = {{"type", "Lowercase"}};
   EXPECT_NE(problem().find("a normalizer"), std::string::npos);
+  // Those of characters likewise.
+  const json written = json::parse(makeCharsTokenizer("ab")->json());
+  for (const auto &[part, value, named] :
+       std::vector<std::tuple<const char *, json, const char *>>{
+           {"normalizer", {{"type", "Lowercase"}}, "a normalizer"},
+           {"post_processor",
+            {{"type", "TemplateProcessing"}},
+            "a post_processor"},
+           {"added_tokens", json::array({"a"}), "added_tokens"},
+           {"decoder", nullptr, "another decoder"}}) {
+    root = written;
+    root[part] = value;
+    EXPECT_NE(problem().find(named), std::string::npos) << part;
+  }
+  for (const auto &[part, value] : std::vector<std::pair<const char *, json>>{
+           {"pattern", {{"Regex", "."}}},
+           {"pattern", {{"String", "(?m)."}}},
+           {"behavior", "Removed"},
+           {"invert", true}}) {
+    root = written;
+    root["pre_tokenizer"][part] = value;
+    EXPECT_NE(problem().find("another pre_tokenizer"), std::string::npos)
+        << part;
+  }
+}
+
+// The file names the token of what has none.
+TEST(Words, TakeTheUnknownTokenOfTheFile) {
+  using Ids = std::vector<int32_t>;
+  json root = {{"model",
+                {{"type", "WordLevel"},
+                 {"vocab", {{"[UNK]", 0}, {"a", 1}, {"<UNK>", 2}}},
+                 {"unk_token", "[UNK]"}}}};
+  TokenizerPtr words = parseTokenizerJson(root.dump(), "x");
+  EXPECT_EQ(words->ids("a b"), (Ids{1, 0}));
+  EXPECT_EQ(parseTokenizerJson(words->json(), "x")->ids("b"), Ids{0});
+  json written = json::parse(makeCharsTokenizer("ab")->json());
+  written["model"]["unk_token"] = "b";
+  TokenizerPtr characters = parseTokenizerJson(written.dump(), "x");
+  EXPECT_EQ(characters->ids("abé"), (Ids{0, 1, 1}));
+  written["model"]["unk_token"] = "[UNK]";
+  written["model"]["vocab"]["[UNK]"] = 2;
+  characters = parseTokenizerJson(written.dump(), "x");
+  EXPECT_EQ(characters->ids("aéb"), (Ids{0, 2, 1}));
+  EXPECT_EQ(parseTokenizerJson(characters->json(), "x")->ids("é"), Ids{2});
+  EXPECT_THROW(characters->ids("a\xff"), InputError);
 }
 
 // As Oniguruma reads them, which the tokenizers of the hub are written for.
@@ -999,8 +1048,16 @@ TEST(Chars, RoundTrips) {
   TokenizerPtr tokenizer = makeCharsTokenizer(text);
   EXPECT_EQ(tokenizer->size(), 8); // l occurs twice
   EXPECT_EQ(tokenizer->text(tokenizer->ids(text)), text);
-  TokenizerPtr again = parseTokenizerJson(tokenizer->json(), "written");
-  EXPECT_EQ(again->ids(text), tokenizer->ids(text));
+  // As Oniguruma reads it, too, which has no `(?s)`; earlier files had that.
+  std::string written = tokenizer->json();
+  size_t option = written.find("(?m).");
+  ASSERT_NE(option, std::string::npos) << written;
+  for (const char *pattern : {"(?m).", "(?s).", ""}) {
+    std::string other = written;
+    other.replace(option, 5, pattern);
+    TokenizerPtr again = parseTokenizerJson(other, "written");
+    EXPECT_EQ(again->ids(text), tokenizer->ids(text));
+  }
 }
 
 TEST(Chars, NamesTheCharacterThatIsMissing) {
