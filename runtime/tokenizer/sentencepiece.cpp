@@ -179,14 +179,18 @@ json mergesOf(const SentencePieceModel &model) {
   return merges;
 }
 
-/// The tokens that are found in a text as they are spelt.
-void addTokens(const SentencePieceModel &model, ordered_json &root) {
+/// The tokens that are found in a text as they are spelt; those that a user has
+/// defined, in what it is normalised to where `isNormalized`.
+void addTokens(const SentencePieceModel &model, bool isNormalized,
+               ordered_json &root) {
   for (size_t id = 0; id < model.pieces.size(); ++id) {
     const auto &[text, score, type] = model.pieces[id];
-    if (type == Piece::Unknown || type == Piece::Control ||
-        type == Piece::UserDefined)
-      root["added_tokens"].push_back(
-          addedToken(id, text, /*isSpecial=*/type != Piece::UserDefined));
+    bool isOfUser = type == Piece::UserDefined;
+    if (type != Piece::Unknown && type != Piece::Control && !isOfUser)
+      continue;
+    ordered_json &token = root["added_tokens"].emplace_back(
+        addedToken(id, text, /*isSpecial=*/!isOfUser));
+    token["normalized"] = isOfUser && isNormalized;
   }
 }
 
@@ -244,7 +248,7 @@ std::string sentencePieceJson(const SentencePieceModel &model,
   ordered_json root = emptyTokenizerJson();
   if (model.type == SentencePieceModel::Unigram) {
     describeUnigram(model, root);
-    addTokens(model, root);
+    addTokens(model, /*isNormalized=*/false, root);
     return root.dump(-1, ' ', false, json::error_handler_t::replace);
   }
   if (model.type != SentencePieceModel::Bpe)
@@ -262,7 +266,9 @@ std::string sentencePieceJson(const SentencePieceModel &model,
   }
   if (model.hasBytes)
     bpe["byte_fallback"] = true;
-  addTokens(model, root);
+  // As SentencePiece does: theirs may be several spaces. A prefix would be put
+  // before the token, too.
+  addTokens(model, /*isNormalized=*/!model.addsPrefix, root);
   bpe["fuse_unk"] = true;
   bpe["vocab"] = vocabulary.toJson();
   bpe["merges"] = mergesOf(model);

@@ -797,6 +797,29 @@ TEST(SentencePiece, ReadsBytesAsText) {
   EXPECT_EQ(tokenizer->text(ids), "a é");
 }
 
+// What a user has defined is found in the normalised text, where spaces are
+// visible: the longest first, and nothing is merged with it.
+TEST(SentencePiece, FindsPiecesOfUsersInNormalisedTexts) {
+  SentencePieceModel model =
+      modelOf(SentencePieceModel::Bpe, {{"\n", 0, Piece::UserDefined},
+                                        {"▁▁", 0, Piece::UserDefined},
+                                        {"▁▁▁▁", 0, Piece::UserDefined},
+                                        {"▁a", -1},
+                                        {"▁", -2},
+                                        {"a", -3}});
+  model.addsPrefix = false;
+  model.removesSpaces = false;
+  TokenizerPtr tokenizer = tokenizerOf(model);
+  for (const auto &[text, ids] : std::map<std::string, std::vector<int32_t>>{
+           {" a", {260}},
+           {"  a", {258, 262}},
+           {"       a", {259, 258, 260}},
+           {"a   a\n a", {262, 258, 260, 257, 260}}}) {
+    EXPECT_EQ(tokenizer->ids(text), ids) << text;
+    EXPECT_EQ(tokenizer->text(ids), text);
+  }
+}
+
 TEST(SentencePiece, RefusesWhatItCannotFollow) {
   std::string folder = TFM_FIXTURES "/bpe/sentencepiece/";
   auto problem = [&](const std::string &bytes) {
