@@ -110,6 +110,9 @@ private:
 
 using Piece = SentencePieceModel::Piece;
 
+/// What a space becomes.
+constexpr const char *space = "\xE2\x96\x81";
+
 SentencePieceModel readModel(std::string_view bytes,
                              const std::string &origin) {
   SentencePieceModel model;
@@ -180,9 +183,10 @@ json mergesOf(const SentencePieceModel &model) {
 }
 
 /// The tokens that are found in a text as they are spelt; those that a user has
-/// defined, in what it is normalised to where `isNormalized`.
-void addTokens(const SentencePieceModel &model, bool isNormalized,
-               ordered_json &root) {
+/// defined, which may be several spaces, in what it is normalised to. A prefix
+/// would be put before these, too: with one they are looked for as others are.
+void addTokens(const SentencePieceModel &model, ordered_json &root) {
+  bool isNormalized = !model.addsPrefix && !model.removesSpaces;
   for (size_t id = 0; id < model.pieces.size(); ++id) {
     const auto &[text, score, type] = model.pieces[id];
     bool isOfUser = type == Piece::UserDefined;
@@ -194,8 +198,19 @@ void addTokens(const SentencePieceModel &model, bool isNormalized,
   }
 }
 
+/// Adds the steps of a normalizer that make all spaces visible, and the one
+/// before the text.
+void makeSpacesVisible(const SentencePieceModel &model, json &steps) {
+  if (model.addsPrefix)
+    steps.push_back({{"type", "Prepend"}, {"prepend", space}});
+  steps.push_back({{"type", "Replace"},
+                   {"pattern", {{"String", " "}}},
+                   {"content", space}});
+}
+
 /// A unigram model as Hugging Face has it: the table of characters, then no
-/// space at the end and none twice.
+/// space at the end and none twice. One that keeps all spaces is not cut at
+/// them, either: a piece may be several.
 void describeUnigram(const SentencePieceModel &model, ordered_json &root) {
   ordered_json entries = json::array();
   ordered_json unknown = nullptr;
@@ -208,23 +223,26 @@ void describeUnigram(const SentencePieceModel &model, ordered_json &root) {
                    {"unk_id", unknown},
                    {"vocab", entries},
                    {"byte_fallback", model.hasBytes}};
-  const char *space = "\xE2\x96\x81";
   json steps = json::array();
   if (!model.characterMap.empty())
     steps.push_back(
         {{"type", "Precompiled"},
          {"precompiled_charsmap", encodeBase64(model.characterMap)}});
-  steps.push_back(
-      {{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
-  steps.push_back({{"type", "Replace"},
-                   {"pattern", {{"Regex", " {2,}"}}},
-                   {"content", space}});
-  root["normalizer"] = {{"type", "Sequence"}, {"normalizers", steps}};
   json metaspace = {{"type", "Metaspace"},
                     {"replacement", space},
                     {"prepend_scheme", model.addsPrefix ? "always" : "never"},
                     {"split", true}};
-  root["pre_tokenizer"] = metaspace;
+  if (model.removesSpaces) {
+    steps.push_back(
+        {{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
+    steps.push_back({{"type", "Replace"},
+                     {"pattern", {{"Regex", " {2,}"}}},
+                     {"content", space}});
+    root["pre_tokenizer"] = metaspace;
+  } else {
+    makeSpacesVisible(model, steps);
+  }
+  root["normalizer"] = {{"type", "Sequence"}, {"normalizers", steps}};
   root["decoder"] = metaspace;
   if (model.hasBytes)
     root["decoder"] = {{"type", "Sequence"},
@@ -248,7 +266,7 @@ std::string sentencePieceJson(const SentencePieceModel &model,
   ordered_json root = emptyTokenizerJson();
   if (model.type == SentencePieceModel::Unigram) {
     describeUnigram(model, root);
-    addTokens(model, /*isNormalized=*/false, root);
+    addTokens(model, root);
     return root.dump(-1, ' ', false, json::error_handler_t::replace);
   }
   if (model.type != SentencePieceModel::Bpe)
@@ -266,21 +284,14 @@ std::string sentencePieceJson(const SentencePieceModel &model,
   }
   if (model.hasBytes)
     bpe["byte_fallback"] = true;
-  // As SentencePiece does: theirs may be several spaces. A prefix would be put
-  // before the token, too.
-  addTokens(model, /*isNormalized=*/!model.addsPrefix, root);
+  addTokens(model, root);
   bpe["fuse_unk"] = true;
   bpe["vocab"] = vocabulary.toJson();
   bpe["merges"] = mergesOf(model);
-  const char *space = "\xE2\x96\x81";
-  json replace = {
-      {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", space}};
   json restore = {
       {"type", "Replace"}, {"pattern", {{"String", space}}}, {"content", " "}};
   json normalizers = json::array(), decoders = json::array();
-  if (model.addsPrefix)
-    normalizers.push_back({{"type", "Prepend"}, {"prepend", space}});
-  normalizers.push_back(replace);
+  makeSpacesVisible(model, normalizers);
   decoders = {restore, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
   if (model.addsPrefix)
     decoders.push_back(

@@ -820,6 +820,28 @@ TEST(SentencePiece, FindsPiecesOfUsersInNormalisedTexts) {
   }
 }
 
+// A model of those that `remove_extra_whitespaces` is off for.
+TEST(SentencePiece, KeepsSpacesWhereTheModelDoes) {
+  SentencePieceModel model =
+      modelOf(SentencePieceModel::Unigram,
+              {{"▁", -2}, {"▁a", -1}, {"▁▁▁", -2}, {"a", -3}});
+  auto ids = [&](const char *text) {
+    TokenizerPtr tokenizer = tokenizerOf(model);
+    std::vector<int32_t> result = tokenizer->ids(text);
+    if (!model.removesSpaces)
+      EXPECT_EQ(tokenizer->text(result), text);
+    return result;
+  };
+  using Ids = std::vector<int32_t>;
+  EXPECT_EQ(ids("a  a "), (Ids{258, 258}));
+  model.removesSpaces = false;
+  EXPECT_EQ(ids("a  a "), (Ids{258, 257, 258, 257}));
+  EXPECT_EQ(ids("   a"), (Ids{259, 258}));
+  model.addsPrefix = false;
+  EXPECT_EQ(ids("a   "), (Ids{260, 259}));
+  EXPECT_EQ(ids(" a"), Ids{258});
+}
+
 TEST(SentencePiece, RefusesWhatItCannotFollow) {
   std::string folder = TFM_FIXTURES "/bpe/sentencepiece/";
   auto problem = [&](const std::string &bytes) {
