@@ -185,12 +185,16 @@ json mergesOf(const SentencePieceModel &model) {
 /// The tokens that are found in a text as they are spelt; those that a user has
 /// defined, which may be several spaces, in what it is normalised to. A prefix
 /// would be put before these, too: with one they are looked for as others are.
+/// A unigram model that cuts whole texts finds them itself, by their scores.
 void addTokens(const SentencePieceModel &model, ordered_json &root) {
-  bool isNormalized = !model.addsPrefix && !model.removesSpaces;
+  bool isUnigram = model.type == SentencePieceModel::Unigram;
+  bool isNormalized = !model.addsPrefix && !isUnigram;
+  bool findsThem = isUnigram && !model.removesSpaces;
   for (size_t id = 0; id < model.pieces.size(); ++id) {
     const auto &[text, score, type] = model.pieces[id];
     bool isOfUser = type == Piece::UserDefined;
-    if (type != Piece::Unknown && type != Piece::Control && !isOfUser)
+    if (type != Piece::Unknown && type != Piece::Control &&
+        (!isOfUser || findsThem))
       continue;
     ordered_json &token = root["added_tokens"].emplace_back(
         addedToken(id, text, /*isSpecial=*/!isOfUser));

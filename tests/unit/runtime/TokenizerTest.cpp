@@ -823,8 +823,11 @@ TEST(SentencePiece, FindsPiecesOfUsersInNormalisedTexts) {
 // A model of those that `remove_extra_whitespaces` is off for.
 TEST(SentencePiece, KeepsSpacesWhereTheModelDoes) {
   SentencePieceModel model =
-      modelOf(SentencePieceModel::Unigram,
-              {{"▁", -2}, {"▁a", -1}, {"▁▁▁", -2}, {"a", -3}});
+      modelOf(SentencePieceModel::Unigram, {{"▁", -2},
+                                            {"▁a", -1},
+                                            {"▁▁▁", -2},
+                                            {"a", -3},
+                                            {"\n", 0, Piece::UserDefined}});
   auto ids = [&](const char *text) {
     TokenizerPtr tokenizer = tokenizerOf(model);
     std::vector<int32_t> result = tokenizer->ids(text);
@@ -837,6 +840,7 @@ TEST(SentencePiece, KeepsSpacesWhereTheModelDoes) {
   model.removesSpaces = false;
   EXPECT_EQ(ids("a  a "), (Ids{258, 257, 258, 257}));
   EXPECT_EQ(ids("   a"), (Ids{259, 258}));
+  EXPECT_EQ(ids("a\na"), (Ids{258, 261, 260})); // a prefix before the first
   model.addsPrefix = false;
   EXPECT_EQ(ids("a   "), (Ids{260, 259}));
   EXPECT_EQ(ids(" a"), Ids{258});
