@@ -141,6 +141,8 @@ private:
       Pretokenizer::Cursor cursor(owner.pretokenizer, text);
       std::string_view piece;
       while (cursor.next(piece)) {
+        if (piece.empty())
+          continue;
         if (piece.size() > 64) {
           merge(piece);
           continue;

@@ -161,7 +161,7 @@ void Cutter::add(const json &value, const std::string &origin) {
     const json &pattern = value["pattern"];
     bool isRegex = member(pattern, "Regex").is_string();
     const json &from = member(pattern, isRegex ? "Regex" : "String");
-    if (!from.is_string() || from == "")
+    if (!from.is_string() || (from == "" && !isRegex))
       refuse();
     const auto &text = from.get_ref<const std::string &>();
     auto regex = std::make_shared<Pretokenizer>(

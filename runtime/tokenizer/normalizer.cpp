@@ -368,13 +368,15 @@ void Normalizer::add(const json &value, const std::string &origin) {
     auto to = value.at("content").get<std::string>();
     bool isRegex = member(pattern, "Regex").is_string();
     const json &from = member(pattern, isRegex ? "Regex" : "String");
-    if (!from.is_string() || from == "")
+    if (!from.is_string() || (from == "" && !isRegex))
       refuseStep("normalizer", value, origin);
     const auto &text = from.get_ref<const std::string &>();
-    growth *= std::max(1.0, static_cast<double>(to.size()) /
-                                (isRegex ? 1.0 : double(text.size())));
     auto regex = std::make_shared<Pretokenizer>(
         isRegex ? text : escapePattern(text), origin);
+    double each =
+        static_cast<double>(to.size()) / (isRegex ? 1.0 : double(text.size()));
+    // Nothing is replaced around every byte, and the byte stays.
+    growth *= regex->matchesEmpty() ? 1 + 2 * each : std::max(1.0, each);
     steps.emplace_back([=](const std::string &whole) {
       Pretokenizer::Cursor cursor(*regex, whole);
       std::string result;

@@ -44,6 +44,7 @@ bool isCutInSteps(const json &root) {
                  typeOf(steps[1]) == "ByteLevel" &&
                  member(steps[0], "behavior") == "Isolated" &&
                  member(steps[0], "invert") != true &&
+                 member(steps[1], "add_prefix_space") != true &&
                  member(steps[1], "use_regex") == false;
   return hasBytes && !isPlain;
 }

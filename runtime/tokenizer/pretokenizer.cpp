@@ -8,6 +8,7 @@
 #include "runtime/tokenizer/pretokenizer.h"
 
 #include "runtime/error.h"
+#include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
 #include <cstring>
@@ -243,6 +244,9 @@ Pretokenizer::Pretokenizer(const std::string &pattern,
     throw NotSupported(origin + ": cannot use the pattern " + pattern + ": " +
                        messageOf(error));
   compiled = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;
+  uint32_t isEmpty = 0;
+  pcre2_pattern_info(code, PCRE2_INFO_MATCHEMPTY, &isEmpty);
+  empty = isEmpty != 0;
 }
 
 Pretokenizer::~Pretokenizer() { pcre2_code_free(code); }
@@ -256,32 +260,45 @@ Pretokenizer::Cursor::Cursor(const Pretokenizer &owner, std::string_view text)
 
 Pretokenizer::Cursor::~Cursor() { pcre2_match_data_free(match); }
 
-bool Pretokenizer::Cursor::next(std::string_view &piece) {
-  if (at == text.size())
-    return false;
-  if (end <= at) {
-    auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-    constexpr uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
+/// As Oniguruma's binding for Rust walks, which the tokenizers of the hub use.
+void Pretokenizer::Cursor::find() {
+  auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+  bool isFirst = at == 0 && begin == none;
+  begin = none;
+  // At the end there is no more than nothing.
+  for (size_t from = at; from < text.size() ||
+                         (from == text.size() && owner.empty && from > 0);) {
     int found = PCRE2_ERROR_JIT_STACKLIMIT;
     if (owner.compiled)
-      found = pcre2_jit_match(owner.code, subject, text.size(), at, options,
-                              match, nullptr);
+      found = pcre2_jit_match(owner.code, subject, text.size(), from,
+                              PCRE2_NO_UTF_CHECK, match, nullptr);
     // The one that takes no stack is slower.
     if (found == PCRE2_ERROR_JIT_STACKLIMIT)
-      found = pcre2_match(owner.code, subject, text.size(), at,
-                          options | PCRE2_NO_JIT, match, nullptr);
-    begin = end = text.size();
-    if (found > 0) {
-      begin = pcre2_get_ovector_pointer(match)[0];
-      end = pcre2_get_ovector_pointer(match)[1];
-    } else if (found != PCRE2_ERROR_NOMATCH) {
+      found = pcre2_match(owner.code, subject, text.size(), from,
+                          PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match, nullptr);
+    if (found == PCRE2_ERROR_NOMATCH)
+      return;
+    if (found < 0)
       throw InputError("the pattern of the tokenizer finds no end in this "
                        "text: " +
                        messageOf(found));
+    const size_t *place = pcre2_get_ovector_pointer(match);
+    if (place[0] < place[1] || place[1] != at || isFirst) {
+      begin = place[0];
+      end = place[1];
+      return;
     }
+    from += from < text.size() ? decodeUtf8(text, from).bytes : 1;
   }
-  matched = at >= begin;
-  size_t stop = matched ? end : begin;
+}
+
+bool Pretokenizer::Cursor::next(std::string_view &piece) {
+  if (matched)
+    find();
+  if (at == text.size() && begin == none)
+    return false;
+  matched = at == begin;
+  size_t stop = matched ? end : std::min(begin, text.size());
   piece = text.substr(at, stop - at);
   at = stop;
   return true;

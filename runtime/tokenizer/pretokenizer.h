@@ -33,8 +33,11 @@ public:
   Pretokenizer(const Pretokenizer &) = delete;
   Pretokenizer &operator=(const Pretokenizer &) = delete;
 
+  /// Whether an empty text may match: between two characters, say.
+  bool matchesEmpty() const { return empty; }
+
   /// Walks through a text that is valid UTF-8: matches, and what lies between
-  /// matches.
+  /// matches. A match may be empty, but not where another one ends.
   class Cursor {
   public:
     Cursor(const Pretokenizer &owner, std::string_view text);
@@ -47,19 +50,24 @@ public:
     bool isMatch() const { return matched; }
 
   private:
+    void find();
+
     const Pretokenizer &owner;
     std::string_view text;
     size_t at = 0;
-    /// The match that was found beyond a gap.
-    size_t begin = 0;
+    /// The match that was found, at `at` or beyond a gap; none has this begin.
+    static constexpr size_t none = std::string_view::npos;
+    size_t begin = none;
     size_t end = 0;
-    bool matched = false;
+    /// Whether the next one is still to be found.
+    bool matched = true;
     pcre2_real_match_data_8 *match;
   };
 
 private:
   pcre2_real_code_8 *code = nullptr;
   bool compiled = false;
+  bool empty = false;
 };
 
 } // namespace tfm

@@ -226,6 +226,30 @@ TEST(Pretokenizer, ReadsPatternsAsTheHubDoes) {
     EXPECT_THROW(piecesOf(pattern, "a"), NotSupported) << pattern;
 }
 
+// A match of nothing cuts, but not where another one ends, as in Hugging Face's
+// tokenizers 0.23.
+TEST(Pretokenizer, CutsWhereNothingMatches) {
+  using Pieces = std::vector<std::string>;
+  EXPECT_EQ(piecesOf(R"((?=(\d{3})+(?!\d)))", "1234567"),
+            (Pieces{"1", "", "234", "", "567"}));
+  EXPECT_EQ(piecesOf("", "aé"), (Pieces{"", "a", "", "é", ""}));
+  EXPECT_EQ(piecesOf("\\d*", "a12b"), (Pieces{"", "a", "12", "b", ""}));
+  EXPECT_EQ(piecesOf("|a", "aa"), (Pieces{"", "a", "", "a", ""}));
+  EXPECT_EQ(piecesOf("$", "a\nb"), (Pieces{"a", "", "\nb", ""}));
+  EXPECT_EQ(piecesOf("", ""), Pieces{});
+  json root = json::parse(contentOf(bytesFixture + "tokenizer.json"));
+  root["normalizer"] = {{"type", "Replace"},
+                        {"pattern", {{"Regex", R"((?<=\d)(?=\d))"}}},
+                        {"content", " "}};
+  root["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       {{{"type", "Digits"}},
+        {{"type", "ByteLevel"}, {"add_prefix_space", false}}}}};
+  TokenizerPtr tokenizer = parseTokenizerJson(root.dump(), "x");
+  EXPECT_EQ(tokenizer->text(tokenizer->ids("a123b")), "a1 2 3b");
+}
+
 // Words, spaces, punctuation and scripts as Hugging Face's tokenizers 0.23 have
 // them: marks are part of words, what only looks like a space is none.
 TEST(Pretokenizer, HasTheClassesOfTheHub) {
@@ -1197,6 +1221,11 @@ TEST(TokenizerJson, UsesThePatternOfTheFile) {
   ASSERT_EQ(ids.size(), 3u);
   EXPECT_EQ(ids[0], ids[2]);
   EXPECT_EQ(tokenizer->text(ids), "the1the");
+  // A space before each piece.
+  root["pre_tokenizer"]["pretokenizers"][1]["add_prefix_space"] = true;
+  tokenizer = parseTokenizerJson(root.dump(), "x");
+  EXPECT_EQ(tokenizer->text(tokenizer->ids("the1the")), " the 1 the");
+  root["pre_tokenizer"]["pretokenizers"][1]["add_prefix_space"] = false;
   root["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(";
   EXPECT_THROW(parseTokenizerJson(root.dump(), "x"), InputError);
 }
