@@ -65,10 +65,10 @@ bool cutsCharacters(const json &cut) {
 /// those that this project writes are read: anything else that comes before or
 /// behind them would be left out.
 void requireOwnForm(const json &root, bool isOfCharacters, const char *decoder,
-                    const std::string &origin) {
+                    const json &normalizer, const std::string &origin) {
   std::string cut = typeOf(member(root, "pre_tokenizer"));
   const char *other =
-      !member(root, "normalizer").is_null()       ? "a normalizer"
+      member(root, "normalizer") != normalizer    ? "a normalizer"
       : !member(root, "post_processor").is_null() ? "a post_processor"
       : !member(root, "added_tokens").empty()     ? "added_tokens"
       : !cut.empty() && cut != "WhitespaceSplit" && !isOfCharacters
@@ -109,7 +109,7 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
           named.is_string() ? named.get<std::string>() : unknownWord;
       bool isOfCharacters = cutsCharacters(member(root, "pre_tokenizer"));
       requireOwnForm(root, isOfCharacters, isOfCharacters ? "Fuse" : "",
-                     origin);
+                     /*normalizer=*/nullptr, origin);
       if (isOfCharacters)
         return charsTokenizer(std::move(words), unknown, origin);
       if (areIds(words))
@@ -122,10 +122,12 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
       throw NotSupported(origin + ": the model type \"" + type +
                          "\" is not supported; BPE, WordPiece, Unigram and "
                          "WordLevel are");
-    if (member(model, "end_of_word_suffix") == wordEnd) {
-      requireOwnForm(root, /*isOfCharacters=*/false, "BPEDecoder", origin);
-      return wordBpe(Vocabulary::fromJson(member(model, "vocab"), origin),
-                     readMerges(model, origin));
+    const json ends = endsOfWords();
+    bool isMarked = member(root, "normalizer") == ends;
+    if (isMarked || member(model, "end_of_word_suffix") == wordEnd) {
+      requireOwnForm(root, /*isOfCharacters=*/false, "BPEDecoder",
+                     isMarked ? ends : nullptr, origin);
+      return wordBpeFromJson(model, origin);
     }
     // Cut into characters, not into bytes.
     const json &cut = member(root, "pre_tokenizer");

@@ -176,7 +176,11 @@ TokenizerPtr charBpeFromJson(const nlohmann::json &root, std::string_view text,
                              const std::string &origin);
 TokenizerPtr pipelineFromJson(const nlohmann::json &root, std::string_view text,
                               const std::string &origin);
-TokenizerPtr wordBpe(Vocabulary vocabulary, const MergeList &merges);
+/// Of the model alone; its tokens may have `</w>` as earlier files do.
+TokenizerPtr wordBpeFromJson(const nlohmann::json &model,
+                             const std::string &origin);
+/// The normalizer of its tokenizer.json, which puts an end behind each word.
+nlohmann::json endsOfWords();
 /// `unknown` is the token of what has none, where the vocabulary has it.
 TokenizerPtr charsTokenizer(Vocabulary vocabulary, const std::string &unknown,
                             const std::string &origin);

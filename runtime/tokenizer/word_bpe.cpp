@@ -11,19 +11,36 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/error.h"
+#include "runtime/tokenizer/bpe_merges.h"
+#include "runtime/tokenizer/token_decoder.h"
 #include "runtime/tokenizer/utf8.h"
-#include "runtime/tokenizer/vocabulary.h"
 
 #include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <unordered_set>
 
+using nlohmann::json;
 using nlohmann::ordered_json;
 
 namespace tfm {
 
 namespace {
+
+/// What a tokenizer.json has instead of `</w>`: a word is cut into characters
+/// there, and this is one that no text has.
+const std::string endMark = "\xEF\xBF\xBF";
+
+/// The tokens as `spell` spells them, under their ids.
+template <typename Spell>
+Vocabulary mapTokens(const Vocabulary &tokens, Spell spell,
+                     const std::string &origin) {
+  Vocabulary result;
+  for (int32_t id = 0; id < tokens.size(); ++id)
+    if (std::string_view token = tokens.token(id); tokens.find(token) == id)
+      result.set(spell(token), static_cast<uint64_t>(id), origin);
+  return result;
+}
 
 class WordBpe : public Tokenizer {
 public:
@@ -103,15 +120,21 @@ public:
     return id < 0 ? std::nullopt : std::optional(id);
   }
 
+  /// As Hugging Face's tokenizers give the same ids: their own suffix of words
+  /// is part of a last character, and no token.
   std::string json() const override {
+    auto marked = [](std::string_view token) {
+      return replaceAll(token, std::string(wordEnd), endMark);
+    };
     ordered_json root = emptyTokenizerJson();
+    root["normalizer"] = endsOfWords();
     root["pre_tokenizer"] = {{"type", "WhitespaceSplit"}};
-    root["decoder"] = {{"type", "BPEDecoder"}, {"suffix", wordEnd}};
-    root["model"]["unk_token"] = unknownWord;
-    root["model"]["end_of_word_suffix"] = wordEnd;
-    root["model"]["vocab"] = vocabulary.toJson();
+    root["decoder"] = {{"type", "BPEDecoder"}, {"suffix", endMark}};
+    ordered_json &model = root["model"];
+    model["unk_token"] = unknownWord;
+    model["vocab"] = mapTokens(vocabulary, marked, "").toJson();
     for (const auto &[left, right] : merges)
-      root["model"]["merges"].push_back({left, right});
+      model["merges"].push_back({marked(left), marked(right)});
     return root.dump();
   }
 
@@ -222,8 +245,34 @@ void expectComplete(const Vocabulary &vocabulary, const MergeList &merges,
 
 } // namespace
 
-TokenizerPtr wordBpe(Vocabulary vocabulary, const MergeList &merges) {
-  return std::make_unique<WordBpe>(std::move(vocabulary), merges);
+json endsOfWords() {
+  auto replace = [](const char *pattern, const std::string &content) {
+    return json{{"type", "Replace"},
+                {"pattern", {{"Regex", pattern}}},
+                {"content", content}};
+  };
+  // These part words, too (isSpace), but not for others.
+  return {{"type", "Sequence"},
+          {"normalizers",
+           {replace("[\\x1C-\\x1F]", " "),
+            replace("(?<=\\S)(?=\\s|\\z)", endMark)}}};
+}
+
+TokenizerPtr wordBpeFromJson(const json &model, const std::string &origin) {
+  auto spelt = [](std::string_view token) {
+    return replaceAll(token, endMark, std::string(wordEnd));
+  };
+  Vocabulary vocabulary = mapTokens(
+      Vocabulary::fromJson(member(model, "vocab"), origin), spelt, origin);
+  if (vocabulary.find(wordEnd) < 0)
+    throw NotSupported(origin + ": a model of parts of words without a token "
+                                "</w> is not supported");
+  const MergeList list = readMerges(model, origin);
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (const auto &[left, right] : list)
+    texts.emplace_back(spelt(left), spelt(right));
+  return std::make_unique<WordBpe>(std::move(vocabulary),
+                                   MergeList(texts.begin(), texts.end()));
 }
 
 TokenizerPtr makeWordBpeTokenizer(const NamedText &vocabJson,
@@ -231,7 +280,7 @@ TokenizerPtr makeWordBpeTokenizer(const NamedText &vocabJson,
   Vocabulary vocabulary = Vocabulary::fromText(vocabJson);
   MergeList list = parseMerges(merges);
   expectComplete(vocabulary, list, merges.origin);
-  return wordBpe(std::move(vocabulary), list);
+  return std::make_unique<WordBpe>(std::move(vocabulary), list);
 }
 
 } // namespace tfm

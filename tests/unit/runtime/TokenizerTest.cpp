@@ -12,6 +12,7 @@
 #include "runtime/tokenizer/gguf_tokenizer.h"
 #include "runtime/tokenizer/pretokenizer.h"
 #include "runtime/tokenizer/sentencepiece.h"
+#include "runtime/tokenizer/token_decoder.h"
 #include "runtime/tokenizer/train_word_bpe.h"
 #include "runtime/tokenizer/utf8.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
@@ -937,6 +938,22 @@ TEST(WordBpe, MeetsTheFixture) {
   json cases = json::parse(contentOf(wordFixture + "cases.json"));
   EXPECT_EQ(tokenizer->size(), 276);
   TokenizerPtr again = parseTokenizerJson(tokenizer->json(), "written");
+  EXPECT_EQ(again->find("Africa</w>"), tokenizer->find("Africa</w>"));
+  EXPECT_EQ(again->json(), tokenizer->json());
+  // What Hugging Face's tokenizers, which glue their suffix to the last
+  // character, make the same ids of.
+  json root = json::parse(tokenizer->json());
+  EXPECT_TRUE(root["model"]["end_of_word_suffix"].is_null());
+  EXPECT_EQ(root["model"]["vocab"]["Africa\uFFFF"], *again->find("Africa</w>"));
+  // As earlier runs wrote it.
+  std::string before = replaceAll(tokenizer->json(), "\uFFFF", "</w>");
+  root = json::parse(before);
+  root["normalizer"] = nullptr;
+  root["model"]["end_of_word_suffix"] = "</w>";
+  TokenizerPtr earlier = parseTokenizerJson(root.dump(), "earlier");
+  EXPECT_EQ(earlier->json(), tokenizer->json());
+  root["model"]["vocab"].erase("</w>");
+  EXPECT_THROW(parseTokenizerJson(root.dump(), "x"), NotSupported);
   EXPECT_EQ(cases.at("encode").size(), 40u);
   for (const json &entry : cases.at("encode")) {
     std::string text = fromHex(entry.at("utf8").get<std::string>());
