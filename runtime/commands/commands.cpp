@@ -524,17 +524,18 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
     throw AgreedError("the loss is not a number: the weights are damaged, or "
                       "training has diverged. Use others, e.g. an earlier "
                       "checkpoint");
-  bool asks = !data->questions(Part::Validation).empty();
+  bool asks = false;
   ExactMatch match;
-  if (asks)
-    try {
-      match = answerQuestions(model, *data, /*limit=*/0, command.processes);
-    } catch (const InputError &error) { // all else has been measured
-      asks = false;
-      if (command.speaks())
-        say(fmt::format("note: no answers are compared: {}\n",
-                        printable(error.what())));
-    }
+  try {
+    std::vector<AskedQuestion> questions = chooseQuestions(*data);
+    if (!questions.empty())
+      match = answerQuestions(model, *data, questions, command.processes);
+    asks = !questions.empty();
+  } catch (const InputError &error) { // all else has been measured
+    if (command.speaks())
+      say(fmt::format("note: no answers are compared: {}\n",
+                      printable(error.what())));
+  }
   if (!command.speaks())
     return;
   // A file that the user names may be what was trained on: nobody knows.

@@ -59,8 +59,6 @@ public:
   virtual std::optional<Question> question(Part, int64_t) const {
     return std::nullopt;
   }
-  /// Those of all windows that have them.
-  std::vector<Question> questions(Part part) const;
   /// Of all that windows of so many tokens, and perhaps sources, may show:
   /// whether others have the same data.
   std::string checksum(int64_t sequence, bool withSources = false) const;

@@ -256,16 +256,6 @@ std::unique_ptr<Dataset> openStream(const DataRequest &request) {
                                        request.ignore.value_or(0));
 }
 
-std::vector<Question> Dataset::questions(Part part) const {
-  std::vector<Question> result;
-  if (isStream())
-    return result;
-  for (int64_t i = 0; i < windows(part); ++i)
-    if (std::optional<Question> one = question(part, i))
-      result.push_back(std::move(*one));
-  return result;
-}
-
 std::span<const int32_t> Dataset::source(Part, int64_t) const {
   throw std::logic_error("this data has no sources");
 }

@@ -13,7 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <tuple>
 
 namespace tfm {
 
@@ -243,25 +243,48 @@ void Evaluator::readRows(int64_t firstRow, int64_t rows,
     }
 }
 
-ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit,
-                           Processes *processes) {
-  std::vector<Question> questions = data.questions(Part::Validation);
-  if (limit > 0 && questions.size() > limit) {
-    std::vector<Question> chosen;
-    chosen.reserve(limit);
-    for (size_t i = 0; i < limit; ++i)
-      chosen.push_back(std::move(questions[i * questions.size() / limit]));
-    questions = std::move(chosen);
-  }
-  using Asked = std::pair<std::vector<int32_t>, std::vector<int32_t>>;
-  std::set<Asked> training;
-  for (Question &question : data.questions(Part::Train))
-    training.emplace(std::move(question.source), std::move(question.prompt));
+std::vector<AskedQuestion> chooseQuestions(const Dataset &data, size_t limit) {
+  if (data.isStream())
+    return {};
+  std::vector<int64_t> windows;
+  for (int64_t i = 0; i < data.windows(Part::Validation); ++i)
+    if (data.question(Part::Validation, i))
+      windows.push_back(i);
+  size_t count = limit > 0 ? std::min(limit, windows.size()) : windows.size();
+  std::vector<AskedQuestion> chosen(count);
+  for (size_t i = 0; i < count; ++i)
+    chosen[i].question =
+        *data.question(Part::Validation, windows[i * windows.size() / count]);
 
+  auto promptOf = [](const Question &question) {
+    return std::tie(question.source, question.prompt);
+  };
+  auto askedPrompt = [&](const AskedQuestion *asked) {
+    return promptOf(asked->question);
+  };
+  std::vector<AskedQuestion *> byPrompt;
+  byPrompt.reserve(count);
+  for (AskedQuestion &asked : chosen)
+    byPrompt.push_back(&asked);
+  std::ranges::sort(byPrompt, {}, askedPrompt);
+  for (int64_t i = 0; count > 0 && i < data.windows(Part::Train); ++i)
+    if (std::optional<Question> known = data.question(Part::Train, i))
+      for (AskedQuestion *asked : std::ranges::equal_range(
+               byPrompt, promptOf(*known), {}, askedPrompt)) {
+        if (asked->isSeen)
+          break; // and with it the others of this prompt
+        asked->isSeen = true;
+      }
+  return chosen;
+}
+
+ExactMatch answerQuestions(Model &model, const Dataset &data,
+                           std::span<const AskedQuestion> questions,
+                           Processes *processes) {
   if (!questions.empty()) {
     model.requireLogits();
     requireRows(model);
-    requireOwnLogits(model, questions.front().prompt);
+    requireOwnLogits(model, questions.front().question.prompt);
   }
   const tfm_function &forward = model.function(TFM_FORWARD);
   const tfm_buffer &tokensIn = Model::input(forward, "tokens");
@@ -275,7 +298,7 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit,
   ExactMatch result;
   // A sequence in the making; `at` tokens of its answer are right so far.
   struct Row {
-    const Question *question;
+    const AskedQuestion *asked;
     std::vector<int32_t> tokens;
     size_t at;
     bool open;
@@ -287,9 +310,9 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit,
     std::vector<Row> batch;
     size_t count = std::min(rows, questions.size() - first);
     for (size_t i = first; i < first + count; ++i)
-      batch.push_back({&questions[i], questions[i].prompt, 0, true});
+      batch.push_back({&questions[i], questions[i].question.prompt, 0, true});
     for (size_t i = 0; i < count; ++i)
-      sources.set(static_cast<int64_t>(i), batch[i].question->source,
+      sources.set(static_cast<int64_t>(i), batch[i].asked->question.source,
                   data.padding());
     auto isOpen = [](const Row &row) { return row.open; };
     while (std::any_of(batch.begin(), batch.end(), isOpen)) {
@@ -315,7 +338,7 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit,
         size_t last = std::min(row.tokens.size(), length) - 1;
         int32_t token =
             greedyToken(logits.subspan((i * length + last) * width, width));
-        const std::vector<int32_t> &answer = row.question->answer;
+        const std::vector<int32_t> &answer = row.asked->question.answer;
         bool isRight = row.at < answer.size() && token == answer[row.at];
         row.tokens.push_back(token);
         row.at += isRight;
@@ -323,12 +346,9 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit,
       }
     }
     for (const Row &row : batch) {
-      Score &score =
-          training.contains({row.question->source, row.question->prompt})
-              ? result.seen
-              : result.unseen;
+      Score &score = row.asked->isSeen ? result.seen : result.unseen;
       ++score.asked;
-      score.right += row.at == row.question->answer.size();
+      score.right += row.at == row.asked->question.answer.size();
     }
   }
   if (!processes)

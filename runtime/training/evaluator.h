@@ -16,6 +16,8 @@
 #include "runtime/source_input.h"
 
 #include <optional>
+#include <span>
+#include <vector>
 
 namespace tfm {
 
@@ -119,12 +121,24 @@ struct ExactMatch {
   Score unseen;
 };
 
-/// Answers the questions of the validation part greedily with `forward`, as
-/// many at a time as it has rows; an answer counts when every token up to the
-/// end token is right. At most `limit` questions, spread evenly; 0 for all.
-/// With `processes` each of them has its share, and all get the same result.
-/// Throws InputError for a model that cannot answer.
-ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit = 0,
+/// One that is asked.
+struct AskedQuestion {
+  Question question;
+  /// Whether its prompt also occurs in the training part.
+  bool isSeen = false;
+};
+
+/// Those of the validation part: at most `limit`, spread evenly; 0 for all.
+/// Goes through all of the data, and keeps no more than these.
+std::vector<AskedQuestion> chooseQuestions(const Dataset &data,
+                                           size_t limit = 0);
+
+/// Answers questions greedily with `forward`, as many at a time as it has rows;
+/// an answer counts when every token up to the end token is right. With
+/// `processes` each of them has its share, and all get the same result. Throws
+/// InputError for a model that cannot answer.
+ExactMatch answerQuestions(Model &model, const Dataset &data,
+                           std::span<const AskedQuestion> questions,
                            Processes *processes = nullptr);
 
 } // namespace tfm

@@ -90,7 +90,6 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
     throw std::logic_error("the model's batch is not that of its recipe");
   if (model.find(TFM_EVALUATE))
     evaluator.emplace(model, data, ignored, this->options.processes);
-  hasQuestions = !data.questions(Part::Validation).empty();
   const std::string origin = "the prompt of train.sample in the recipe";
   if (train.sample.interval.every > 0)
     samplePrompt =
@@ -452,6 +451,20 @@ bool Trainer::due(const Interval &interval, int64_t step) const {
          order->epochsAfter(step - 1) / interval.every;
 }
 
+void Trainer::chooseQuestions() {
+  try {
+    questions = tfm::chooseQuestions(data, questionsWhileTraining);
+  } catch (const InputError &error) {
+    askNothing(error.what());
+  }
+}
+
+void Trainer::askNothing(const std::string &why) {
+  questions.clear();
+  if (isFirst())
+    say(fmt::format("note: no answers are compared: {}\n", printable(why)));
+}
+
 void Trainer::checkValidation() {
   const TrainSpec &train = recipe.train;
   if (!evaluator)
@@ -463,7 +476,7 @@ void Trainer::checkValidation() {
     why = "no target in the validation part of the data counts, all of them "
           "are what the loss ignores";
   else
-    return;
+    return chooseQuestions();
   evaluator.reset();
   if (!isFirst() || (train.validate.every <= 0 && train.stop.patience <= 0))
     return;
@@ -488,16 +501,12 @@ bool Trainer::validate(TrainResult &result) {
                              std::abs(evaluation.loss), position.step));
   result.validationLoss = evaluation.loss;
   ExactMatch match;
-  if (hasQuestions)
+  if (!questions.empty())
     try {
-      match = answerQuestions(model, data, questionsWhileTraining,
-                              options.processes);
+      match = answerQuestions(model, data, questions, options.processes);
     } catch (const InputError &error) { // no reason to give up training
-      hasQuestions = false;
       progress->clear();
-      if (isFirst())
-        say(fmt::format("note: no answers are compared: {}\n",
-                        printable(error.what())));
+      askNothing(error.what());
     }
   auto part = [](const char *name, const Score &score) {
     return score.asked == 0

@@ -175,8 +175,11 @@ private:
   /// Checkpoints that training will write at most.
   int64_t checkpointsToCome() const;
   /// Leaves out validations that nothing could be measured by, and says so
-  /// where the recipe asks for them.
+  /// where the recipe asks for them; chooses what the others ask.
   void checkValidation();
+  void chooseQuestions();
+  /// Leaves them out, and says why.
+  void askNothing(const std::string &why);
   /// Returns false when training should stop early.
   bool validate(TrainResult &result);
   void keepBest(double loss);
@@ -191,8 +194,8 @@ private:
   const Tokenizer &tokenizer;
   TrainOptions options;
   std::optional<int32_t> ignored;
-  /// Whether the validation part has prompts with answers.
-  bool hasQuestions = false;
+  /// What each validation asks; none where the data has no answers.
+  std::vector<AskedQuestion> questions;
   const tfm_function &trainFunction;
   const tfm_function &updateFunction;
   /// What every step fills and reads.

@@ -70,10 +70,9 @@ TEST(Sums, BecomeSamplesAndLabels) {
   EXPECT_EQ(data->read(Part::Train, 2, tokens, targets), 7);
   EXPECT_EQ(tokens, (std::vector<int32_t>{3, 10, 1, 4, 11, 1, 7, 12, 13}));
   EXPECT_EQ(targets, (std::vector<int32_t>{10, 1, 4, 11, 1, 7, 12, 13, 13}));
-  std::vector<Question> questions = data->questions(Part::Train);
-  EXPECT_EQ(questions[0].prompt, tokenizer->ids("47+51="));
-  EXPECT_EQ(questions[0].answer, tokenizer->ids("98."));
-  EXPECT_EQ(data->questions(Part::Validation).size(), 2500u);
+  std::optional<Question> question = data->question(Part::Train, 0);
+  EXPECT_EQ(question->prompt, tokenizer->ids("47+51="));
+  EXPECT_EQ(question->answer, tokenizer->ids("98."));
 }
 
 /// An i32 tensor of a safetensors file.
@@ -679,10 +678,10 @@ TEST(Pairs, KeepThePromptApart) {
         "{\"prompt\": \"3\", \"answer\": \"45\"}]"}) {
     spec.files = {folder.write("a.tsv", content)};
     std::unique_ptr<Dataset> data = open(spec, *tokenizer, 5, 13);
-    std::vector<Question> questions = data->questions(Part::Validation);
-    ASSERT_EQ(questions.size(), 1u);
-    EXPECT_EQ(questions[0].prompt, tokenizer->ids("3"));
-    EXPECT_EQ(questions[0].answer, tokenizer->ids("45."));
+    ASSERT_EQ(data->windows(Part::Validation), 1);
+    std::optional<Question> question = data->question(Part::Validation, 0);
+    EXPECT_EQ(question->prompt, tokenizer->ids("3"));
+    EXPECT_EQ(question->answer, tokenizer->ids("45."));
   }
   spec.files = {folder.write("a.tsv", "1+\t2\n")};
   EXPECT_EQ(messageOf<InputError>([&] { open(spec, *tokenizer, 5, 13); }),
@@ -694,8 +693,10 @@ TEST(Pairs, KeepThePromptApart) {
   spec.validation = 1;
   spec.end = "";
   spec.files = {folder.write("a.tsv", "\t2\n3\t\n1+\t2\n")};
-  EXPECT_EQ(open(spec, *tokenizer, 5, 13)->questions(Part::Validation).size(),
-            1u);
+  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 5, 13);
+  for (int64_t window : {0, 1, 2})
+    EXPECT_EQ(data->question(Part::Validation, window).has_value(),
+              window == 2);
   spec.files = {folder.write("a.tsv", "1+\t2\n345\n")};
   EXPECT_NE(messageOf<InputError>([&] {
               open(spec, *tokenizer, 5, 13);

@@ -161,13 +161,15 @@ TEST(ExactMatch, TellsPromptsOfTheTrainingPartApart) {
     Bench bench(shape, spec);
     bench.teach('=', '2');
     bench.teach('2', '.');
-    ExactMatch match = answerQuestions(bench.model, *bench.data);
+    ExactMatch match =
+        answerQuestions(bench.model, *bench.data, chooseQuestions(*bench.data));
     EXPECT_EQ(match.seen.asked, 2); // 1= and 3=
     EXPECT_EQ(match.seen.right, 2);
     EXPECT_EQ(match.unseen.asked, 3);
     EXPECT_EQ(match.unseen.right, 2); // not 22.
     // Questions 0, 1 and 3 of 5.
-    match = answerQuestions(bench.model, *bench.data, 3);
+    match = answerQuestions(bench.model, *bench.data,
+                            chooseQuestions(*bench.data, 3));
     EXPECT_EQ(match.seen.right, 2);
     EXPECT_EQ(match.unseen.asked, 1);
     EXPECT_EQ(match.unseen.right, 0);

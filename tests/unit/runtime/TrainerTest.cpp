@@ -347,6 +347,55 @@ TEST(Trainer, StopsEarly) {
   EXPECT_LT(result.steps, 5000);
 }
 
+/// Counts how often the training part is asked for a prompt.
+class CountedQuestions : public Dataset {
+public:
+  explicit CountedQuestions(std::unique_ptr<Dataset> data)
+      : data(std::move(data)) {}
+
+  int64_t starts(Part part) const override { return data->starts(part); }
+  int64_t windows(Part part) const override { return data->windows(part); }
+  int64_t windowStart(Part part, int64_t window) const override {
+    return data->windowStart(part, window);
+  }
+  int64_t read(Part part, int64_t start, std::span<int32_t> tokens,
+               std::span<int32_t> targets) const override {
+    return data->read(part, start, tokens, targets);
+  }
+  bool isStream() const override { return data->isStream(); }
+  std::optional<Question> question(Part part, int64_t window) const override {
+    count += part == Part::Train;
+    return data->question(part, window);
+  }
+
+  mutable int64_t count = 0;
+
+private:
+  std::unique_ptr<Dataset> data;
+};
+
+// Each tokenises the prompt again: which were seen is found out once.
+TEST(Trainer, LooksThroughTheTrainingPartOnceForAllValidations) {
+  TemporaryFolder folder;
+  ToyShape shape;
+  shape.ignore = 13;
+  Bench bench(shape, R"("steps": 4,
+      "validate": {"every": 1, "unit": "steps", "batches": 1})");
+  auto counted = std::make_unique<CountedQuestions>(std::move(bench.data));
+  const CountedQuestions &data = *counted;
+  bench.data = std::move(counted);
+  TrainOptions options;
+  options.log = folder / "log.jsonl";
+  bench.trainer(options).run(noInterrupt);
+  const std::string log = contentOf(options.log);
+  size_t compared = 0;
+  for (size_t at = 0;
+       (at = log.find("exact_match_unseen", at)) != std::string::npos; ++at)
+    ++compared;
+  EXPECT_EQ(compared, 4u);
+  EXPECT_EQ(data.count, data.windows(Part::Train));
+}
+
 /// Lets no file grow beyond `bytes`, which is what a full disk looks like to a
 /// program that writes.
 class FileSizeLimit {
