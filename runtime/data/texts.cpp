@@ -291,11 +291,20 @@ private:
   std::vector<Example> &examples;
 };
 
-/// Whether a text is JSON documents.
+/// Whether pairs are JSON documents. A prompt may begin with a bracket, too:
+/// what has a tab in its first line and does not parse is lines.
 bool looksLikeJson(std::string_view text) {
   size_t begin = text.find_first_not_of(" \t\r\n");
-  return begin != std::string_view::npos &&
-         (text[begin] == '[' || text[begin] == '{');
+  if (begin == std::string_view::npos ||
+      (text[begin] != '[' && text[begin] != '{'))
+    return false;
+  text.remove_prefix(text.substr(0, begin).rfind('\n') + 1);
+  std::string_view line = text.substr(0, text.find('\n'));
+  auto isJson = [](std::string_view all) {
+    return !orderedJsonOf(all).is_discarded();
+  };
+  return line.find('\t') == std::string_view::npos || isJson(line) ||
+         isJson(text);
 }
 
 /// The text of a file, without a byte order mark. Tokenizers of bytes would

@@ -240,6 +240,49 @@ TEST(Text, HasAChecksumOfAllThatWindowsShow) {
     all.insert(checksum(content));
   EXPECT_EQ(all.size(), 4u);
   EXPECT_EQ(checksum("abcabcabcab"), checksum("abcabcabcab"));
+  // Of one that is read in several pieces, each token.
+  std::string large(300'000, 'a');
+  all = {checksum(large)};
+  size_t changed[] = {0, 65'535, 65'536, 150'000, 299'999};
+  for (size_t at : changed) {
+    large[at] = 'b';
+    all.insert(checksum(large));
+    large[at] = 'a';
+  }
+  EXPECT_EQ(all.size(), 1 + std::size(changed));
+}
+
+/// A text that would take a day to read.
+class EndlessText : public Dataset {
+public:
+  int64_t starts(Part) const override { return count; }
+  int64_t windows(Part) const override { return count / 16; }
+  int64_t windowStart(Part, int64_t window) const override {
+    return 16 * window;
+  }
+  int64_t read(Part part, int64_t start, std::span<int32_t> tokens,
+               std::span<int32_t>) const override {
+    places[part].push_back(start);
+    tokens[0] = static_cast<int32_t>(start);
+    return std::ssize(tokens);
+  }
+  bool isStream() const override { return true; }
+
+  int64_t count = int64_t{1} << 40;
+  mutable std::map<Part, std::vector<int64_t>> places;
+};
+
+TEST(Text, HasAChecksumOfPlacesWhereItIsLong) {
+  EndlessText data;
+  std::string checksum = data.checksum({Part::Validation}, 16);
+  EXPECT_FALSE(data.places.contains(Part::Train));
+  const std::vector<int64_t> &places = data.places[Part::Validation];
+  EXPECT_EQ(places.size(), 2049u);
+  EXPECT_EQ(places.front(), 0);
+  EXPECT_EQ(places[1024], data.count / 2);
+  EXPECT_EQ(places.back(), data.count - 1);
+  data.count += 16;
+  EXPECT_NE(data.checksum({Part::Validation}, 16), checksum);
 }
 
 TEST(Text, NamesTheFileAndTheFix) {
