@@ -496,12 +496,17 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
                                   command.chatVariables, command.speaks());
                 },
                 sourceLength(descriptor, TFM_EVALUATE)});
-  if (command.processes)
-    command.processes->requireSame(
-        "other data",
-        data->checksum(recipe.train.sequence,
-                       sourceLength(descriptor, TFM_EVALUATE) > 0),
-        "give all of them the same files");
+  if (command.processes) {
+    // Of examples it matters which prompts are in the training part, too.
+    std::string checksum =
+        data->isStream()
+            ? data->checksum({Part::Validation}, recipe.train.sequence)
+            : data->checksum({Part::Train, Part::Validation},
+                             recipe.train.sequence,
+                             sourceLength(descriptor, TFM_EVALUATE) > 0);
+    command.processes->requireSame("other data", checksum,
+                                   "give all of them the same files");
+  }
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);

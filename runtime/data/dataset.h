@@ -14,6 +14,7 @@
 #include "runtime/tokenizer/tokenizer.h"
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -45,8 +46,9 @@ public:
   /// Windows that together show everything once; of a text they do not overlap.
   virtual int64_t windows(Part part) const = 0;
   virtual int64_t windowStart(Part part, int64_t window) const = 0;
-  /// Fills one row, [sequence] each. Returns how many leading targets are data;
-  /// after them stand the filler (tokens) and the ignored target.
+  /// Fills one row, [sequence] each; of a text as many tokens as there is room
+  /// for. Returns how many leading targets are data; after them stand the
+  /// filler (tokens) and the ignored target.
   virtual int64_t read(Part part, int64_t start, std::span<int32_t> tokens,
                        std::span<int32_t> targets) const = 0;
   /// What an encoder reads beside that row.
@@ -59,9 +61,12 @@ public:
   virtual std::optional<Question> question(Part, int64_t) const {
     return std::nullopt;
   }
-  /// Of all that windows of so many tokens, and perhaps sources, may show:
-  /// whether others have the same data.
-  std::string checksum(int64_t sequence, bool withSources = false) const;
+  /// Of all that windows of so many tokens, and perhaps sources, may show of
+  /// these parts: whether others have the same data. Of a text with more than
+  /// 2^27 tokens in a part of its length, its ends and what is spread evenly
+  /// between them.
+  std::string checksum(std::initializer_list<Part> parts, int64_t sequence,
+                       bool withSources = false) const;
   /// What whoever uses the data should know: that some of it is left out.
   virtual std::vector<std::string> notes() const { return {}; }
 };

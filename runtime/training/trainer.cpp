@@ -264,7 +264,8 @@ double Trainer::sumLosses(Launched &update) {
 void Trainer::requireSameBeginning() {
   Processes &processes = *options.processes;
   processes.requireSame("other data",
-                        data.checksum(recipe.train.sequence, source->isTaken()),
+                        data.checksum({Part::Train, Part::Validation},
+                                      recipe.train.sequence, source->isTaken()),
                         "give all of them the same files");
   // By its checksum the optimizer's state, of which each has its share alone.
   std::string told = fmt::format(

@@ -18,6 +18,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -232,7 +233,7 @@ TEST(Text, HasAChecksumOfAllThatWindowsShow) {
   TokenizerPtr tokenizer = makeCharsTokenizer("abc");
   auto checksum = [&](const std::string &content) {
     return open(text(folder.write("a.txt", content), 0), *tokenizer, 4)
-        ->checksum(4);
+        ->checksum({Part::Train, Part::Validation}, 4);
   };
   std::set<std::string> all;
   for (const char *content :
@@ -703,6 +704,33 @@ TEST(Pairs, AreNoWordTogether) {
             (std::vector<int32_t>{1, 0}));
   EXPECT_EQ(data->question(Part::Train, 0)->answer,
             (std::vector<int32_t>{1, 0, 3}));
+}
+
+// What begins with a bracket may be a prompt as well as JSON.
+TEST(Pairs, MayBeginWithABracket) {
+  TemporaryFolder folder;
+  DataSpec spec;
+  spec.kind = "pairs";
+  for (const auto &[content, text, prompt] :
+       {std::tuple("[0,1]\t1\n[2]\t3\n", "[0,1]1", 5u),
+        {"\n{a}\t[b]\n", "{a}[b]", 3u},
+        {"\t[1]x\n", "[1]x", 0u},
+        {"{\"prompt\":\t\"a\", \"answer\":\t\"bc\"}\nnot read", "", 0u},
+        {"{\"prompt\":\t\"a\", \"answer\":\t\"bc\"}\n", "abc", 1u},
+        {"[\t{\"prompt\": \"a\",\n\"answer\": \"bc\"}]", "abc", 1u}}) {
+    spec.files = {folder.write("a.txt", content)};
+    if (*text == '\0') {
+      EXPECT_EQ(messageOf<InputError>([&] {
+                  readExamples(spec);
+                }).find(spec.files[0] + ":2: not valid JSON"),
+                0u);
+      continue;
+    }
+    std::vector<Example> examples = readExamples(spec);
+    ASSERT_FALSE(examples.empty()) << content;
+    EXPECT_EQ(examples[0].text, text);
+    EXPECT_EQ(examples[0].prompt, prompt);
+  }
 }
 
 TEST(Pairs, KeepThePromptApart) {
