@@ -44,12 +44,15 @@ size_t ownChecksumAt(std::string_view header, std::string_view digits) {
   return at == std::string_view::npos ? at : at + member.size();
 }
 
-/// Bytes of one element, 0 for a dtype that the format does not know.
-uint64_t elementBytes(std::string_view dtype) {
+/// Bits of one element, 0 for a dtype that the format does not know.
+uint64_t elementBits(std::string_view dtype) {
   static constexpr std::pair<std::string_view, uint64_t> sizes[] = {
-      {"F64", 8}, {"I64", 8}, {"U64", 8},  {"F32", 4},     {"I32", 4},
-      {"U32", 4}, {"F16", 2}, {"BF16", 2}, {"I16", 2},     {"U16", 2},
-      {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
+      {"C64", 64},    {"F64", 64},    {"I64", 64},        {"U64", 64},
+      {"F32", 32},    {"I32", 32},    {"U32", 32},        {"F16", 16},
+      {"BF16", 16},   {"I16", 16},    {"U16", 16},        {"I8", 8},
+      {"U8", 8},      {"BOOL", 8},    {"F8_E4M3", 8},     {"F8_E4M3FNUZ", 8},
+      {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6},
+      {"F6_E3M2", 6}, {"F4", 4}};
   for (const auto &[name, size] : sizes)
     if (name == dtype)
       return size;
@@ -65,15 +68,15 @@ std::string parseEntry(const json &value, uint64_t dataBytes,
       !value["data_offsets"].is_array() || value["data_offsets"].size() != 2)
     return "needs dtype, shape and data_offsets";
   entry.dtype = value["dtype"].get<std::string>();
-  uint64_t bytes = elementBytes(entry.dtype);
-  if (bytes == 0)
+  uint64_t bits = elementBits(entry.dtype);
+  if (bits == 0)
     return "has the unknown dtype " + entry.dtype;
   for (const json &size : value["shape"]) {
     if (!size.is_number_unsigned())
       return "has a shape that is not made of whole numbers";
     uint64_t extent = size.get<uint64_t>();
     if (extent > uint64_t{1} << 62 ||
-        __builtin_mul_overflow(bytes, extent, &bytes))
+        __builtin_mul_overflow(bits, extent, &bits))
       return "is too large";
     entry.shape.push_back(static_cast<int64_t>(extent));
   }
@@ -84,7 +87,7 @@ std::string parseEntry(const json &value, uint64_t dataBytes,
   entry.end = offsets[1].get<uint64_t>();
   if (entry.begin > entry.end || entry.end > dataBytes)
     return "reaches beyond the end of the file: it is cut short or damaged";
-  if (entry.end - entry.begin != bytes)
+  if (bits % 8 != 0 || entry.end - entry.begin != bits / 8)
     return "has a size that does not match its shape";
   return "";
 }
@@ -328,7 +331,7 @@ static std::string headerText(const std::vector<FloatTensor> &tensors,
   uint64_t position = 0;
   auto add = [&](const std::string &name, std::string_view dtype,
                  const std::vector<int64_t> &shape, size_t count) {
-    uint64_t end = position + count * elementBytes(dtype);
+    uint64_t end = position + count * elementBits(dtype) / 8;
     members.emplace_back(name, ordered_json{{"dtype", dtype},
                                             {"shape", shape},
                                             {"data_offsets", {position, end}}});

@@ -22,6 +22,10 @@ using nlohmann::json;
 
 namespace tfm {
 
+/// The types of F8 that weights have.
+static constexpr std::initializer_list<std::string_view> float8Types = {
+    "F8_E4M3", "F8_E5M2"};
+
 /// What stands behind the name of a weight of F8 in the names of its scales.
 static constexpr const char *float8Scales[] = {"_scale_inv", "_scale"};
 
@@ -55,14 +59,15 @@ bool StoredTensor::isTable(const WeightFiles &weights,
            std::ranges::find(types, owner->second.entry->dtype) != types.end();
   };
   for (const char *suffix : float8Scales)
-    if (isOf(suffix, {"F8_E4M3", "F8_E5M2"}))
+    if (isOf(suffix, float8Types))
       return true;
   return isOf(scaleSuffix, {int8Type, int4Type}) ||
          isOf(minimumSuffix, {int4Type});
 }
 
 bool StoredTensor::isFloat8() const {
-  return tensor.entry->dtype.starts_with("F8_");
+  return std::ranges::find(float8Types, tensor.entry->dtype) !=
+         float8Types.end();
 }
 
 bool StoredTensor::isInt8() const { return tensor.entry->dtype == int8Type; }

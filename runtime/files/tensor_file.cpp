@@ -79,7 +79,8 @@ void TensorFile::readFloats(const std::string &name, const TensorEntry &entry,
   else
     throw InputError(path() + ": the tensor " + name + " has dtype " +
                      entry.dtype +
-                     ", but weights are F32, F16, BF16, F8 or F64");
+                     ", but weights are F32, F16, BF16, F8_E4M3, F8_E5M2 or "
+                     "F64");
 }
 
 } // namespace tfm

@@ -89,6 +89,46 @@ TEST(Safetensors, ReadsOtherFloats) {
   EXPECT_THROW(reader.readFloats("i", *reader.find("i"), out), InputError);
 }
 
+// All types of safetensors 0.8.0; what is of no use here is in nobody's way.
+TEST(Safetensors, KnowsTypesThatItDoesNotRead) {
+  TemporaryFolder folder;
+  for (const auto &[dtype, elements, bytes] : {std::tuple("F4", 6, 3),
+                                               {"F6_E2M3", 4, 3},
+                                               {"F6_E3M2", 4, 3},
+                                               {"F8_E8M0", 3, 3},
+                                               {"F8_E4M3FNUZ", 3, 3},
+                                               {"F8_E5M2FNUZ", 3, 3},
+                                               {"BOOL", 3, 3},
+                                               {"U8", 3, 3},
+                                               {"I8", 3, 3},
+                                               {"I16", 1, 2},
+                                               {"U16", 1, 2},
+                                               {"I32", 1, 4},
+                                               {"U32", 1, 4},
+                                               {"C64", 1, 8},
+                                               {"I64", 1, 8},
+                                               {"U64", 1, 8}}) {
+    std::string path = folder.write(
+        "x.safetensors",
+        withHeader(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                   R"("b":{"dtype":")" +
+                       std::string(dtype) + R"(","shape":[)" +
+                       std::to_string(elements) + R"(],"data_offsets":[4,)" +
+                       std::to_string(4 + bytes) + "]}}",
+                   std::string("\0\0\x80\x3f", 4) +
+                       std::string(static_cast<size_t>(bytes), 'x')));
+    SafetensorsReader reader(path);
+    std::vector<float> out(8);
+    reader.readFloats("a", *reader.find("a"), out.data());
+    EXPECT_EQ(out[0], 1.0f);
+    EXPECT_EQ(messageOf<InputError>([&] {
+                reader.readFloats("b", *reader.find("b"), out.data());
+              }),
+              path + ": the tensor b has dtype " + dtype +
+                  ", but weights are F32, F16, BF16, F8_E4M3, F8_E5M2 or F64");
+  }
+}
+
 // Every pattern of a type of 16 bits is written and read as the same bits; what
 // lies between is rounded.
 TEST(Safetensors, WritesTypesOf16Bits) {
@@ -170,6 +210,8 @@ TEST(Safetensors, RefusesWhatIsNotOne) {
       one("F32", "[1.5]", "[0,8]"),
       one("F32", "[4611686018427387904, 4]", "[0,8]"),
       one("X32", "[2]", "[0,8]"),
+      one("F4", "[15]", "[0,8]"),
+      one("F6_E2M3", "[8]", "[0,8]"),
       one("F32", "[2]", "[0]"),
       one("F32", "\"2\"", "[0,8]"),
       withHeader(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"

@@ -196,6 +196,7 @@ TEST_F(LoadParameters, EightBitsWithAnExponent) {
   expectProblem(file("F8_E4M3", "\x3c", "table_scale_inv", "[7,2]", rows),
                 "the scales of table are [7, 2]");
   expectProblem(file("F8_E4M3", "\x7f", "", "", {}), "has the value nan");
+  expectProblem(file("F8_E8M0", "\x7f", "", "", {}), "has dtype F8_E8M0");
 }
 
 // Also where the outputs of several matrices lie behind each other.
