@@ -62,7 +62,7 @@ void Evaluator::Sums::add(const Sums &other) {
 int64_t Evaluator::windowsOf(Part part, int64_t batches) const {
   int64_t windows = data.windows(part);
   auto rows = static_cast<int64_t>(valid.size());
-  return batches > 0 ? std::min(windows, batches * rows) : windows;
+  return batches > 0 && batches <= windows / rows ? batches * rows : windows;
 }
 
 int64_t Evaluator::readWindow(Part part, int64_t index, int64_t wanted,

@@ -13,6 +13,7 @@
 
 #include <cmath>
 #include <gtest/gtest.h>
+#include <limits>
 
 namespace tfm {
 namespace {
@@ -67,6 +68,8 @@ TEST(Evaluator, AUniformModelLosesTheLogOfItsVocabulary) {
   EXPECT_NEAR(*all.perplexity, 14.0, 1e-4);
   Evaluation some = evaluator.evaluate(Part::Validation, 2);
   EXPECT_EQ(some.targets, 2 * 4 * 9);
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(evaluator.evaluate(Part::Validation, most).targets, all.targets);
 
   for (char digit = '0'; digit <= '9'; ++digit)
     bench.teach(digit, digit == '9' ? '0' : static_cast<char>(digit + 1));
