@@ -150,11 +150,12 @@ std::string Profile::traceText() const {
   return text + "\n]}\n";
 }
 
-void Profile::write() {
+bool Profile::write() {
   if (steps.empty() || calls.empty())
-    return;
+    return false;
   file.write(traceText());
   file.commit();
+  return true;
 }
 
 } // namespace tfm

@@ -56,8 +56,8 @@ public:
   /// The step is over. Returns whether that was the last one to be recorded.
   bool endStep();
 
-  /// Writes what was recorded.
-  void write();
+  /// Writes what was recorded; false where nothing was.
+  bool write();
 
 private:
   struct Call {

@@ -178,8 +178,9 @@ void Trainer::goOnWithout(const std::string &failure) {
 }
 
 void Trainer::endProfile() {
+  bool isWritten = false;
   try {
-    profile->write();
+    isWritten = profile->write();
     profile.reset();
   } catch (const InputError &error) {
     profile.reset();
@@ -188,9 +189,14 @@ void Trainer::endProfile() {
   if (options.quiet)
     return;
   progress->clear();
-  say("note: what the steps spent their time on is in " +
-      printable(options.profile) +
-      ": open it in ui.perfetto.dev or chrome://tracing\n");
+  say(printable(isWritten ? "note: what the steps spent their time on is in " +
+                                options.profile +
+                                ": open it in ui.perfetto.dev or "
+                                "chrome://tracing"
+                          : "note: training ended before a step that is "
+                            "recorded, and nothing is written to " +
+                                options.profile) +
+      "\n");
 }
 
 void Trainer::fill(int64_t step) {

@@ -347,11 +347,11 @@ TEST(Trainer, StopsEarly) {
   EXPECT_LT(result.steps, 5000);
 }
 
-/// Counts how often the training part is asked for a prompt.
-class CountedQuestions : public Dataset {
+/// Counts how often the training part is asked for a prompt, and interrupts who
+/// reads it.
+class WatchedData : public Dataset {
 public:
-  explicit CountedQuestions(std::unique_ptr<Dataset> data)
-      : data(std::move(data)) {}
+  explicit WatchedData(std::unique_ptr<Dataset> data) : data(std::move(data)) {}
 
   int64_t starts(Part part) const override { return data->starts(part); }
   int64_t windows(Part part) const override { return data->windows(part); }
@@ -360,6 +360,8 @@ public:
   }
   int64_t read(Part part, int64_t start, std::span<int32_t> tokens,
                std::span<int32_t> targets) const override {
+    if (interrupt && part == Part::Train)
+      *interrupt = true;
     return data->read(part, start, tokens, targets);
   }
   bool isStream() const override { return data->isStream(); }
@@ -369,6 +371,7 @@ public:
   }
 
   mutable int64_t count = 0;
+  std::atomic<bool> *interrupt = nullptr;
 
 private:
   std::unique_ptr<Dataset> data;
@@ -381,9 +384,9 @@ TEST(Trainer, LooksThroughTheTrainingPartOnceForAllValidations) {
   shape.ignore = 13;
   Bench bench(shape, R"("steps": 4,
       "validate": {"every": 1, "unit": "steps", "batches": 1})");
-  auto counted = std::make_unique<CountedQuestions>(std::move(bench.data));
-  const CountedQuestions &data = *counted;
-  bench.data = std::move(counted);
+  auto watched = std::make_unique<WatchedData>(std::move(bench.data));
+  const WatchedData &data = *watched;
+  bench.data = std::move(watched);
   TrainOptions options;
   options.log = folder / "log.jsonl";
   bench.trainer(options).run(noInterrupt);
@@ -394,6 +397,30 @@ TEST(Trainer, LooksThroughTheTrainingPartOnceForAllValidations) {
     ++compared;
   EXPECT_EQ(compared, 4u);
   EXPECT_EQ(data.count, data.windows(Part::Train));
+}
+
+TEST(Trainer, TellsOfNoTraceThatIsNotThere) {
+  TemporaryFolder folder;
+  TrainOptions options;
+  options.out = folder / "run";
+  options.profile = folder / "trace.json";
+  Bench bench(ToyShape(), longRun);
+  // In the first step, which is not recorded.
+  std::atomic<bool> interrupt{false};
+  auto watched = std::make_unique<WatchedData>(std::move(bench.data));
+  watched->interrupt = &interrupt;
+  bench.data = std::move(watched);
+  testing::internal::CaptureStderr();
+  EXPECT_THROW(
+      Trainer(bench.model, bench.recipe, *bench.data, *bench.tokenizer, options)
+          .run(interrupt),
+      Interrupted);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find(
+                "note: training ended before a step that is recorded, and "
+                "nothing is written to " +
+                options.profile + "\n"),
+            std::string::npos);
+  EXPECT_FALSE(fileExists(options.profile));
 }
 
 /// Lets no file grow beyond `bytes`, which is what a full disk looks like to a
