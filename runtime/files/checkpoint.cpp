@@ -399,7 +399,9 @@ uint64_t bytesToCome(const Model &model, const SpaceNeeds &needs,
   uint64_t checkpoint = weights + fileBytes(stateTensors(model)) + 3 * block;
   auto more = static_cast<uint64_t>(
       std::max<int64_t>(1, needs.checkpoints - needs.present));
-  uint64_t best = needs.savesBest ? 2 * weights + block : 0;
+  // Others are there until the new ones are written.
+  uint64_t best =
+      needs.savesBest ? (needs.hasBest ? 1 : 2) * weights + block : 0;
   return more * checkpoint + best + needs.otherBytes + 4 * block;
 }
 

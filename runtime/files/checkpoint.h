@@ -74,7 +74,9 @@ struct SpaceNeeds {
   /// written included, and how many of them are there already.
   int64_t checkpoints = 1;
   int64_t present = 0;
+  /// Whether the best weights are kept, and whether some are there already.
   bool savesBest = false;
+  bool hasBest = false;
   uint64_t otherBytes = 0; ///< the tokenizer and the log
 };
 

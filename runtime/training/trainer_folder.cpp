@@ -119,6 +119,7 @@ void Trainer::openRun() {
   needs.checkpoints = std::min(
       checkpointsToCome() + (isNew ? 0 : needs.present), train.keep + 1);
   needs.savesBest = train.validate.every > 0;
+  needs.hasBest = fileExists(folder->file("best/model.safetensors"));
   // Who trains for ever has the time to make room for the log.
   constexpr int64_t lineBytes = 128, mostLines = 1 << 17;
   std::string json = tokenizerOfRun(recipe, tokenizer);

@@ -788,6 +788,12 @@ TEST(Checkpoint, TheSpaceForAllOfThemIsKnownBefore) {
   EXPECT_LT(bytesToCome(bench.model,
                         {.checkpoints = 3, .present = 2, .savesBest = true}, 1),
             known / 2);
+  uint64_t weights =
+      std::filesystem::file_size(folder / "run/best/model.safetensors");
+  EXPECT_LE(bytesToCome(bench.model,
+                        {.checkpoints = 3, .savesBest = true, .hasBest = true},
+                        1),
+            known - weights);
 }
 
 // Two processes may write one file: the last one's is there in the end.
