@@ -201,6 +201,12 @@ Parts partsOfText(const DataRequest &request) {
   auto encode = [&](const DataSpec &source, const Text &whole,
                     std::string_view part) {
     std::vector<int32_t> ids;
+    // More than there are, mostly: a vector that grows has what it holds twice,
+    // and of what is not touched the system keeps nothing.
+    try {
+      ids.reserve(part.size());
+    } catch (const std::bad_alloc &) { // perhaps there are few
+    }
     try {
       request.tokenizer.encode(part, ids);
     } catch (const InputError &error) {
@@ -208,6 +214,8 @@ Parts partsOfText(const DataRequest &request) {
       throw InputError("the data file " + source.files.front() + ": " +
                        error.what());
     }
+    if (ids.size() < ids.capacity() / 2)
+      ids.shrink_to_fit();
     return std::make_unique<TokensInMemory>(std::move(ids));
   };
   const DataSpec &spec = request.spec;

@@ -374,6 +374,7 @@ std::string locateFile(const std::string &name, const std::string &directory,
   std::string other = inFolder(directory, name);
   if (!other.empty() && fileExists(other))
     return other;
+  folderHas(name); // not to be found is not the same as not to be seen
   throw InputError(std::string("cannot find ") + purpose + " " + name +
                    (other.empty() ? "" : " (nor " + other + ")") +
                    ": run from the folder that has it, or name it with " +
@@ -390,6 +391,17 @@ static std::vector<std::string> matchesOf(const std::string &pattern) {
   return names;
 }
 
+/// A pattern that only this text matches.
+static std::string asPattern(std::string_view text) {
+  std::string pattern;
+  for (char c : text) {
+    if (std::string_view("*?[\\").find(c) != std::string_view::npos)
+      pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
 DataSpec withMatches(DataSpec data) {
   for (auto *files : {&data.files, &data.validationFiles}) {
     std::vector<std::string> all;
@@ -402,7 +414,7 @@ DataSpec withMatches(DataSpec data) {
       }
       std::vector<std::string> matches = matchesOf(name);
       if (matches.empty() && !other.empty())
-        matches = matchesOf(other);
+        matches = matchesOf(inFolder(asPattern(data.directory), name));
       if (matches.empty())
         throw InputError("no data file is like " + name +
                          (other.empty() ? "" : " (nor like " + other + ")"));

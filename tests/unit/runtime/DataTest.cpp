@@ -13,6 +13,7 @@
 #include "runtime/error.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +22,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sys/resource.h>
+#include <unistd.h>
 
 namespace tfm {
 namespace {
@@ -284,6 +287,51 @@ TEST(Text, HasAChecksumOfPlacesWhereItIsLong) {
   EXPECT_EQ(places.back(), data.count - 1);
   data.count += 16;
   EXPECT_NE(data.checksum({Part::Validation}, 16), checksum);
+}
+
+#ifndef TFM_SANITIZED
+// Of the size that a vector which doubles grows at last for.
+TEST(Text, IsInMemoryOnceAndItsTokensToo) {
+  TemporaryFolder folder;
+  constexpr int64_t count = 17'000'000;
+  DataSpec spec = text(folder.write("a.txt", std::string(count, '1')), 0);
+  TokenizerPtr tokenizer = digits();
+  auto mostResident = [] {
+    rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return 1024 * usage.ru_maxrss;
+  };
+  EXPECT_EXIT(
+      {
+        int64_t before = mostResident();
+        open(spec, *tokenizer, 4);
+        std::exit(mostResident() - before < 6 * count ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+#endif
+
+TEST(Text, InAFolderOfOthersIsNotMissing) {
+  TemporaryFolder folder;
+  std::string path = folder.write("a.txt", "abc");
+  // Root may look anywhere.
+  const uid_t user = geteuid();
+  if (user == 0 && seteuid(65534) != 0)
+    GTEST_SKIP() << "root cannot be another user";
+  if (user != 0)
+    std::filesystem::permissions(folder.path, std::filesystem::perms::none);
+  auto problem = [](const std::string &name, const std::string &directory) {
+    return messageOf<InputError>(
+        [&] { locateFile(name, directory, "the data file", "--data"); });
+  };
+  std::string named = problem(path, ""), found = problem("a.txt", folder.path);
+  ASSERT_EQ(seteuid(user), 0);
+  std::filesystem::permissions(folder.path, std::filesystem::perms::owner_all);
+  EXPECT_EQ(named, "cannot look at " + path + ": Permission denied");
+  // Where a model was built is nothing that whoever runs it has to know.
+  EXPECT_EQ(found, "cannot find the data file a.txt (nor " + path +
+                       "): run from the folder that has it, or name it with "
+                       "--data");
 }
 
 TEST(Text, NamesTheFileAndTheFix) {
@@ -903,6 +951,14 @@ TEST(Tokens, AreOfAllFilesThatAPatternMatches) {
   folder.write("part_2", "ca");
   spec.validationFiles.clear();
   EXPECT_EQ(dataCharacters(spec), (std::vector<std::string>{"a", "b", "c"}));
+  // The folder's own name is none of the pattern.
+  for (const char *name : {"ex[1]", "a*b", "what?", "back\\slash"}) {
+    spec.directory = folder / name;
+    std::filesystem::create_directory(spec.directory);
+    folder.write(std::string(name) + "/part_1", "z");
+    EXPECT_EQ(withMatches(spec).files,
+              std::vector<std::string>{spec.directory + "/part_1"});
+  }
 }
 
 TEST(Tokens, NameTheFileAndWhatIsWrong) {
