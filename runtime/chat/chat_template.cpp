@@ -135,12 +135,15 @@ void ChatTemplate::setVariables(const ordered_json &object) {
 std::string ChatTemplate::render(const Conversation &conversation,
                                  std::time_t now, bool forAnswer) const {
   using jinja::Value;
-  // To a template what is null is not there, and what was thought before an
-  // answer has the names that templates know, whichever it was given.
+  // To a template what is null is not there, but for a `content`, which is null
+  // beside `tool_calls`. What was thought before an answer has the names that
+  // templates know, whichever it was given.
   ordered_json told = conversation.messages;
   for (ordered_json &message : told) {
     for (auto entry = message.begin(); entry != message.end();)
-      entry = entry->is_null() ? message.erase(entry) : std::next(entry);
+      entry = entry->is_null() && entry.key() != "content"
+                  ? message.erase(entry)
+                  : std::next(entry);
     for (const char *name : {"reasoning_content", "thinking", "reasoning"})
       if (auto thought = message.find(name); thought != message.end()) {
         ordered_json value = *thought;

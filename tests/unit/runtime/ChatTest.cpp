@@ -285,21 +285,23 @@ TEST(ChatTemplate, ThoughtsHaveTheNamesThatTemplatesKnow) {
                         0),
             "//;x/x/;x/x/;x/x/x;y/y/x;");
 }
-TEST(ChatTemplate, WhatIsNullIsNotInMessages) {
+// Templates ask whether there is a content beside calls of tools.
+TEST(ChatTemplate, OnlyAContentIsNullInMessages) {
   test::TemporaryFolder folder;
   std::ofstream(folder.path + "/chat_template.jinja")
-      << "{{ bos_token }}{{ messages[0].content is defined }} {{ messages[0].n "
-         "}}";
+      << "{{ bos_token }}{{ messages[0].content is none }} {{ "
+         "messages[0].tool_calls is defined }} {{ messages[0].n }}";
   std::ofstream(folder.path + "/special_tokens_map.json")
       << R"({"bos_token": {"content": "<s>"}, "eos_token": "</s>"})";
   std::optional<ChatTemplate> chat = ChatTemplate::ofFolder(folder.path);
   ASSERT_TRUE(chat);
   EXPECT_EQ(chat->endToken(), "</s>");
   EXPECT_EQ(chat->render(conversationOf(R"([{"role": "user", "content": null,
+                                         "tool_calls": null,
                                          "n": 18446744073709551615}])",
                                         "x"),
                          0),
-            "<s>False 1.8446744073709552e+19");
+            "<s>True False 1.8446744073709552e+19");
 }
 
 TEST(ChatTemplate, StandsInAFolder) {
