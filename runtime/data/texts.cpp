@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 #include <glob.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 using json = nlohmann::ordered_json;
 
@@ -151,11 +152,20 @@ private:
       return json(json::array_t(
           messages.begin(), messages.begin() + static_cast<ptrdiff_t>(count)));
     };
+    // Many templates look at the first message, or want a question: of what
+    // stands before an answer there may be no text.
+    auto before = [&](bool forAnswer) -> std::optional<std::string> {
+      try {
+        return render(first(index), where, forAnswer);
+      } catch (const InputError &) {
+        return std::nullopt;
+      }
+    };
     const json soFar = first(index + 1);
-    std::string prompt = render(first(index), where, /*forAnswer=*/true);
+    std::optional<std::string> prompt = before(/*forAnswer=*/true);
     std::string with = render(soFar, where, /*forAnswer=*/false);
-    if (with.starts_with(prompt) && whole.starts_with(with))
-      return {prompt.size(), with.size()};
+    if (prompt && with.starts_with(*prompt) && whole.starts_with(with))
+      return {prompt->size(), with.size()};
     // Templates write a message otherwise where it is not the last one, or
     // begin an answer with what this one has not (`<think>`): what changes with
     // its content is its content, and what it has alone behind that ends it.
@@ -171,10 +181,11 @@ private:
       return {begin, end};
     };
     Example::Range answer = changing(messages, whole);
-    std::string before = render(first(index), where, /*forAnswer=*/false);
-    if (whole.starts_with(before) && before.size() <= answer.begin)
+    if (std::optional<std::string> told = before(/*forAnswer=*/false);
+        prompt && told && whole.starts_with(*told) &&
+        told->size() <= answer.begin)
       answer.begin =
-          std::clamp(commonPrefix(prompt, whole), before.size(), answer.begin);
+          std::clamp(commonPrefix(*prompt, whole), told->size(), answer.begin);
     std::string_view ends =
         std::string_view(with).substr(changing(soFar, with).end);
     answer.end +=

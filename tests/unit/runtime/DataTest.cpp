@@ -636,6 +636,13 @@ TEST(Messages, ArePutIntoTheTemplate) {
   source = begin + "{{ m.content if loop.last else '' }}" + end;
   length -= 5;
   EXPECT_EQ(counted(), std::string(length - 3, '_') + "b;$");
+  // It may refuse what stands before the first answer, here nothing.
+  source = "{{ messages[0].role[:0] }}" + begin + "{{ m.content }}" + end;
+  folder.write("a.jsonl", R"({"talk": [{"role": "assistant", "content": "a"},)"
+                          R"({"role": "assistant", "content": "b"}]})");
+  length = 26;
+  EXPECT_EQ(counted(),
+            std::string(10, '_') + "a;" + std::string(11, '_') + "b;$");
   // The tools of a document.
   source = begin + "{{ m.content }}" + end + "{{ tools|tojson }}";
   file.insert(file.rfind('}'), R"(, "tools": [{}])");
