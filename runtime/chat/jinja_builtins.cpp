@@ -170,8 +170,10 @@ Value splitAt(const std::string &text, const Value *separator, int64_t most,
   return texts(std::move(parts));
 }
 
-/// The lines of a text, which end where Python's do.
-std::vector<std::string> linesOf(const std::string &text) {
+/// The lines of a text, which end where Python's do, each with its end if
+/// `withEnds`.
+std::vector<std::string> linesOf(const std::string &text,
+                                 bool withEnds = false) {
   std::vector<std::string> lines;
   bool isOpen = false, isReturn = false;
   for (const std::string &character : charactersOf(text)) {
@@ -179,18 +181,16 @@ std::vector<std::string> linesOf(const std::string &text) {
     bool isPair = std::exchange(isReturn, c == '\r') && c == '\n';
     bool ends = (c >= '\n' && c <= '\r') || (c >= 0x1C && c <= 0x1E) ||
                 c == 0x85 || c == 0x2028 || c == 0x2029;
-    if (isPair)
-      continue;
-    if (!std::exchange(isOpen, !ends))
+    if (!isPair && !std::exchange(isOpen, !ends))
       lines.emplace_back();
-    if (!ends)
+    if (withEnds || !ends)
       lines.back() += character;
   }
   return lines;
 }
 
 /// `startswith` and `endswith` take a text or a tuple of them.
-bool beginsOrEnds(const std::string &text, const Value &with, bool begins) {
+bool beginsOrEnds(std::string_view text, const Value &with, bool begins) {
   if (with.is(Value::List))
     return std::ranges::any_of(*with.list, [&](const Value &one) {
       return beginsOrEnds(text, one, begins);
@@ -256,8 +256,6 @@ Value chosen(const Arguments &arguments, bool byMember, bool keeps) {
   std::vector<Value> result;
   size_t next = byMember ? 2 : 1;
   const Value *member = byMember ? arguments.find(1, "attribute") : nullptr;
-  if (byMember && !member)
-    throw Problem{"the member to look at is missing"};
   const Value *test = arguments.find(next, "");
   for (const Value &item : itemsOf(arguments.positional[0])) {
     Value value =
@@ -451,20 +449,20 @@ std::string indented(const Arguments &arguments) {
 
 /// How `tojson` writes.
 JsonForm jsonForm(const Arguments &arguments) {
-  auto given = [&](const char *name) {
-    const Value *value = arguments.find(SIZE_MAX, name);
+  auto given = [&](size_t place, const char *name) {
+    const Value *value = arguments.find(place, name);
     return value && !value->is(Value::None) ? value : nullptr;
   };
   JsonForm form;
-  if (const Value *ascii = given("ensure_ascii"))
+  if (const Value *ascii = given(1, "ensure_ascii"))
     form.ascii = ascii->truth();
-  if (const Value *sorts = given("sort_keys"))
+  if (const Value *sorts = given(4, "sort_keys"))
     form.sorts = sorts->truth();
-  if (const Value *indent = given("indent")) {
+  if (const Value *indent = given(2, "indent")) {
     form.indent = std::clamp<int64_t>(indent->asInteger("`indent`"), 0, 100);
     form.comma = ",";
   }
-  if (const Value *between = given("separators")) {
+  if (const Value *between = given(3, "separators")) {
     std::vector<Value> texts = itemsOf(*between);
     if (texts.size() != 2)
       throw Problem{"`separators` are two texts"};
@@ -474,51 +472,45 @@ JsonForm jsonForm(const Arguments &arguments) {
   return form;
 }
 
-/// What a filter takes beside its value: by place and by name, or by name
-/// alone.
-struct Parameters {
-  std::string_view filter;
-  size_t places;
-  std::vector<std::string_view> names;
-};
+/// The filters, and what each takes beside its value.
+const std::pair<std::string_view, Parameters> filters[] = {
+    {"abs", {}},
+    {"capitalize", {}},
+    {"count", {}},
+    {"d", {0, 2, {"default_value", "boolean"}}},
+    {"default", {0, 2, {"default_value", "boolean"}}},
+    {"dictsort", {}},
+    {"first", {}},
+    {"float", {}},
+    {"indent", {0, 3, {"width", "first", "blank"}}},
+    {"int", {0, 1, {"default"}}},
+    {"items", {}},
+    {"join", {0, 2, {"d", "attribute"}}},
+    {"last", {}},
+    {"length", {}},
+    {"list", {}},
+    {"lower", {}},
+    {"map", {0, anyNumber, {"attribute", "default"}}},
+    {"max", {0, 2, {"case_sensitive", "attribute"}}},
+    {"min", {0, 2, {"case_sensitive", "attribute"}}},
+    {"reject", {0, anyNumber, {}}},
+    {"rejectattr", {1, anyNumber, {"attribute"}}},
+    {"replace", {2, 3, {"old", "new", "count"}}},
+    {"reverse", {}},
+    {"safe", {}},
+    {"select", {0, anyNumber, {}}},
+    {"selectattr", {1, anyNumber, {"attribute"}}},
+    {"sort", {0, 3, {"reverse", "case_sensitive", "attribute"}}},
+    {"string", {}},
+    {"sum", {}},
+    {"title", {}},
+    {"tojson", {0, 4, {"ensure_ascii", "indent", "separators", "sort_keys"}}},
+    {"trim", {0, 1, {"chars"}}},
+    {"unique", {}},
+    {"upper", {}}};
 
-/// Throws Problem for an argument that a filter would not look at: the text
-/// would be another one than Jinja's.
-void requireKnown(std::string_view filter, const Arguments &arguments) {
-  static const Parameters all[] = {
-      {"trim", 1, {"chars"}},
-      {"tojson", 0, {"indent", "ensure_ascii", "separators", "sort_keys"}},
-      {"default", 2, {"default_value", "boolean"}},
-      {"d", 2, {"default_value", "boolean"}},
-      {"replace", 3, {"old", "new", "count"}},
-      {"join", 2, {"d", "attribute"}},
-      {"int", 1, {"default"}},
-      {"indent", 3, {"width", "first", "blank"}},
-      {"select", SIZE_MAX, {}},
-      {"reject", SIZE_MAX, {}},
-      {"selectattr", SIZE_MAX, {"attribute"}},
-      {"rejectattr", SIZE_MAX, {"attribute"}},
-      {"map", SIZE_MAX, {"attribute", "default"}},
-      {"sort", 3, {"reverse", "case_sensitive", "attribute"}},
-      {"min", 2, {"case_sensitive", "attribute"}},
-      {"max", 2, {"case_sensitive", "attribute"}}};
-  const auto *found = std::ranges::find(all, filter, &Parameters::filter);
-  static const Parameters none{"", 0, {}};
-  const Parameters &known = found == std::end(all) ? none : *found;
-  auto refuse = [&](const std::string &what) {
-    throw Problem{"the filter `" + std::string(filter) +
-                  "` is not supported with " + what};
-  };
-  if (arguments.positional.size() - 1 > known.places)
-    refuse("so many arguments");
-  for (const auto &[name, value] : arguments.named)
-    if (std::ranges::find(known.names, name) == known.names.end())
-      refuse("`" + name + "`");
-}
-
-/// Nothing where there is no such filter.
-std::optional<Value> applied(std::string_view name,
-                             const Arguments &arguments) {
+/// One of these.
+Value applied(std::string_view name, const Arguments &arguments) {
   const Value &x = arguments.positional[0];
   auto text = [&] { return x.str(); };
   auto argument = [&](size_t place, const char *key) {
@@ -551,8 +543,6 @@ std::optional<Value> applied(std::string_view name,
   if (name == "replace") {
     const Value *from = argument(1, "old"), *to = argument(2, "new"),
                 *most = argument(3, "count");
-    if (!from || !to)
-      throw Problem{"`replace` takes what is replaced, and by what"};
     return Value::string(replace(text(), from->str(), to->str(),
                                  most ? most->asInteger("`count`") : -1));
   }
@@ -632,41 +622,24 @@ std::optional<Value> applied(std::string_view name,
     }
     return Value::array(std::move(items));
   }
-  if (name == "sum") {
-    Value sum = Value::number(int64_t{0});
-    for (const Value &item : itemsOf(x)) {
-      if (item.isNumber() && (item.is(Value::Float) || sum.is(Value::Float))) {
-        sum = Value::number(sum.asReal() + item.asReal());
-        continue;
-      }
-      int64_t total = 0;
-      if (__builtin_add_overflow(sum.integer, item.asInteger("`sum`"), &total))
-        throw Problem{"`sum` is beyond 64 bits"};
-      sum = Value::number(total);
+  Value sum = Value::number(int64_t{0}); // the last one, `sum`
+  for (const Value &item : itemsOf(x)) {
+    if (item.isNumber() && (item.is(Value::Float) || sum.is(Value::Float))) {
+      sum = Value::number(sum.asReal() + item.asReal());
+      continue;
     }
-    return sum;
+    int64_t total = 0;
+    if (__builtin_add_overflow(sum.integer, item.asInteger("`sum`"), &total))
+      throw Problem{"`sum` is beyond 64 bits"};
+    sum = Value::number(total);
   }
-  return std::nullopt;
+  return sum;
 }
 
-} // namespace
-
-std::optional<Value> applyFilter(std::string_view name,
-                                 const Arguments &arguments) {
-  std::optional<Value> result = applied(name, arguments);
-  if (result)
-    requireKnown(name, arguments);
-  return result;
-}
-
-std::optional<bool> applyTest(std::string_view name,
-                              const Arguments &arguments) {
-  const Value &x = arguments.positional[0];
-  auto other = [&]() -> const Value & {
-    if (arguments.positional.size() < 2)
-      throw Problem{"the test `" + std::string(name) + "` takes a value"};
-    return arguments.positional[1];
-  };
+/// Nothing where there is no such test; `other()` is the value beside `x` that
+/// some tests take.
+template <typename Other>
+std::optional<bool> holds(std::string_view name, const Value &x, Other other) {
   if (name == "defined")
     return !x.is(Value::Undefined);
   if (name == "undefined")
@@ -729,157 +702,254 @@ std::optional<bool> applyTest(std::string_view name,
   return std::nullopt;
 }
 
+} // namespace
+
+std::optional<Value> applyFilter(std::string_view name,
+                                 const Arguments &arguments) {
+  for (const auto &[filter, takes] : filters)
+    if (name == filter) {
+      arguments.require("the filter `" + std::string(name) + "`", takes,
+                        /*from=*/1);
+      return applied(name, arguments);
+    }
+  return std::nullopt;
+}
+
+std::optional<bool> applyTest(std::string_view name,
+                              const Arguments &arguments) {
+  const std::string test = "the test `" + std::string(name) + "`";
+  size_t takes = 0;
+  std::optional<bool> result =
+      holds(name, arguments.positional[0], [&]() -> const Value & {
+        takes = 1;
+        arguments.require(test, {1, 1, {}}, /*from=*/1);
+        return arguments.positional[1];
+      });
+  if (result)
+    arguments.require(test, {takes, takes, {}}, /*from=*/1);
+  return result;
+}
+
+namespace {
+
+/// Between which places `find` and the like look: the arguments behind the
+/// first one, as Python's slices have them.
+std::pair<int64_t, int64_t> rangeIn(int64_t size, const Arguments &given) {
+  auto place = [&](size_t i, int64_t absent) {
+    const Value *value = given.find(i, "");
+    if (!value || value->is(Value::None))
+      return absent;
+    int64_t at = value->asInteger("a place");
+    return std::max<int64_t>(at < 0 ? at + size : at, 0);
+  };
+  return {place(1, 0), std::min(place(2, size), size)};
+}
+
+/// That part of a text, and how many characters are before it; nothing where it
+/// would end before it begins.
+struct Part {
+  int64_t begin;
+  std::string_view text;
+};
+std::optional<Part> partOf(std::string_view text, const Arguments &given) {
+  if (given.positional.size() == 1)
+    return Part{0, text};
+  auto [begin, end] =
+      rangeIn(static_cast<int64_t>(countCodePoints(text)), given);
+  if (begin > end)
+    return std::nullopt;
+  auto bytesOf = [&](int64_t characters) {
+    size_t at = 0;
+    for (; characters > 0; --characters)
+      at += decodeUtf8(text, at).bytes;
+    return at;
+  };
+  size_t from = bytesOf(begin);
+  return Part{begin, text.substr(from, bytesOf(end) - from)};
+}
+
+//===----------------------------------------------------------------------===//
+// What methods do
+//===----------------------------------------------------------------------===//
+
+Value items(const Value &self, const Arguments &) { return pairs(self); }
+Value keys(const Value &self, const Arguments &) {
+  return Value::array(itemsOf(self));
+}
+Value values(const Value &self, const Arguments &) {
+  std::vector<Value> items;
+  for (const auto &[key, member] : *self.dict)
+    items.push_back(member);
+  return Value::array(std::move(items));
+}
+Value get(const Value &self, const Arguments &given) {
+  const Value *found = self.find(given.positional[0]);
+  const Value *absent = given.find(1, "");
+  return found ? *found : absent ? *absent : Value::none();
+}
+
+Value index(const Value &self, const Arguments &given) {
+  auto [begin, end] = rangeIn(static_cast<int64_t>(self.list->size()), given);
+  for (int64_t i = begin; i < end; ++i)
+    if (equal((*self.list)[static_cast<size_t>(i)], given.positional[0]))
+      return Value::number(i);
+  throw Problem{"the list does not hold this value"};
+}
+Value countItems(const Value &self, const Arguments &given) {
+  return Value::number(static_cast<int64_t>(
+      std::ranges::count_if(*self.list, [&](const Value &item) {
+        return equal(item, given.positional[0]);
+      })));
+}
+
+template <std::string (*map)(const std::string &)>
+Value mappedText(const Value &self, const Arguments &) {
+  return Value::string(map(self.text));
+}
+
+template <bool left, bool right>
+Value stripped(const Value &self, const Arguments &given) {
+  return Value::string(
+      strip(self.text, left, right, strippedBy(given.find(0, ""))));
+}
+
+template <bool fromRight>
+Value split(const Value &self, const Arguments &given) {
+  const Value *most = given.find(1, "maxsplit");
+  return splitAt(self.text, given.find(0, "sep"),
+                 most ? most->asInteger("`maxsplit`") : -1, fromRight);
+}
+
+Value splitLines(const Value &self, const Arguments &given) {
+  const Value *withEnds = given.find(0, "keepends");
+  return texts(linesOf(self.text, withEnds && withEnds->truth()));
+}
+
+template <bool begins>
+Value hasAtEnd(const Value &self, const Arguments &given) {
+  std::optional<Part> part = partOf(self.text, given);
+  return Value::boolean(part &&
+                        beginsOrEnds(part->text, given.positional[0], begins));
+}
+
+template <bool last> Value find(const Value &self, const Arguments &given) {
+  const std::string &what = given.positional[0].asText("what it looks for");
+  std::optional<Part> part = partOf(self.text, given);
+  size_t at = !part  ? std::string::npos
+              : last ? part->text.rfind(what)
+                     : part->text.find(what);
+  return Value::number(at == std::string::npos
+                           ? int64_t{-1}
+                           : part->begin + static_cast<int64_t>(countCodePoints(
+                                               part->text.substr(0, at))));
+}
+
+Value countTexts(const Value &self, const Arguments &given) {
+  const std::string &what = given.positional[0].asText("what it looks for");
+  std::optional<Part> part = partOf(self.text, given);
+  size_t count = 0;
+  if (part && what.empty()) // before every character and behind the last
+    count = countCodePoints(part->text) + 1;
+  else if (part)
+    for (size_t i = part->text.find(what); i != std::string::npos;
+         i = part->text.find(what, i + what.size()))
+      ++count;
+  return Value::number(static_cast<int64_t>(count));
+}
+
+Value replaceTexts(const Value &self, const Arguments &given) {
+  const Value *most = given.find(2, "count");
+  return Value::string(replace(self.text,
+                               given.positional[0].asText("what is replaced"),
+                               given.positional[1].asText("what replaces it"),
+                               most ? most->asInteger("`count`") : -1));
+}
+
+Value joinTexts(const Value &self, const Arguments &given) {
+  std::vector<Value> items = itemsOf(given.positional[0]);
+  for (const Value &item : items)
+    (void)item.asText("what is joined");
+  return Value::string(join(items, self.text));
+}
+
+Value format(const Value &self, const Arguments &given) {
+  return Value::string(formatted(self.text, given));
+}
+
+template <bool begins>
+Value withoutEnd(const Value &self, const Arguments &given) {
+  const std::string &part = given.positional[0].asText("what is removed");
+  if (!beginsOrEnds(self.text, given.positional[0], begins))
+    return self;
+  return Value::string(
+      begins ? self.text.substr(part.size())
+             : self.text.substr(0, self.text.size() - part.size()));
+}
+
+bool isDigit(int32_t c) { return utf8proc_category(c) == UTF8PROC_CATEGORY_ND; }
+bool isLetter(int32_t c) {
+  utf8proc_category_t category = utf8proc_category(c);
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+}
+template <bool (*holds)(int32_t)>
+Value isOfAll(const Value &self, const Arguments &) {
+  std::vector<std::string> characters = charactersOf(self.text);
+  return Value::boolean(
+      !characters.empty() &&
+      std::ranges::all_of(characters, [](const std::string &character) {
+        return holds(decodeUtf8(character, 0).value);
+      }));
+}
+
+/// A method, and of what it is one.
+struct Method {
+  Value::Kind of;
+  std::string_view name;
+  Parameters takes;
+  Value (*call)(const Value &self, const Arguments &given);
+};
+
+const Method methods[] = {
+    {Value::Dict, "get", {1, 2, {}}, get},
+    {Value::Dict, "items", {}, items},
+    {Value::Dict, "keys", {}, keys},
+    {Value::Dict, "values", {}, values},
+    {Value::List, "count", {1, 1, {}}, countItems},
+    {Value::List, "index", {1, 3, {}}, index},
+    {Value::String, "capitalize", {}, mappedText<capitalize>},
+    {Value::String, "count", {1, 3, {}}, countTexts},
+    {Value::String, "endswith", {1, 3, {}}, hasAtEnd<false>},
+    {Value::String, "find", {1, 3, {}}, find<false>},
+    {Value::String, "format", {0, anyNumber, {anyName}}, format},
+    {Value::String, "isalpha", {}, isOfAll<isLetter>},
+    {Value::String, "isdigit", {}, isOfAll<isDigit>},
+    {Value::String, "isspace", {}, isOfAll<isSpace>},
+    {Value::String, "join", {1, 1, {}}, joinTexts},
+    {Value::String, "lower", {}, mappedText<lower>},
+    {Value::String, "lstrip", {0, 1, {}}, stripped<true, false>},
+    {Value::String, "removeprefix", {1, 1, {}}, withoutEnd<true>},
+    {Value::String, "removesuffix", {1, 1, {}}, withoutEnd<false>},
+    {Value::String, "replace", {2, 3, {"", "", "count"}}, replaceTexts},
+    {Value::String, "rfind", {1, 3, {}}, find<true>},
+    {Value::String, "rsplit", {0, 2, {"sep", "maxsplit"}}, split<true>},
+    {Value::String, "rstrip", {0, 1, {}}, stripped<false, true>},
+    {Value::String, "split", {0, 2, {"sep", "maxsplit"}}, split<false>},
+    {Value::String, "splitlines", {0, 1, {"keepends"}}, splitLines},
+    {Value::String, "startswith", {1, 3, {}}, hasAtEnd<true>},
+    {Value::String, "strip", {0, 1, {}}, stripped<true, true>},
+    {Value::String, "title", {}, mappedText<title>},
+    {Value::String, "upper", {}, mappedText<upper>}};
+
+} // namespace
+
 Value methodOf(const Value &object, const std::string &name) {
-  auto method = [&](auto body) {
-    return Value::callable(
-        name, [=](const Arguments &arguments) { return body(arguments); });
-  };
-  if (object.is(Value::Dict)) {
-    Value self = object;
-    if (name == "items")
-      return method([=](const Arguments &) { return pairs(self); });
-    if (name == "keys")
-      return method(
-          [=](const Arguments &) { return Value::array(itemsOf(self)); });
-    if (name == "values")
-      return method([=](const Arguments &) {
-        std::vector<Value> items;
-        for (const auto &[key, member] : *self.dict)
-          items.push_back(member);
-        return Value::array(std::move(items));
-      });
-    if (name == "get")
-      return method([=](const Arguments &arguments) {
-        const Value *key = arguments.find(0, "key");
-        const Value *absent = arguments.find(1, "default");
-        if (!key)
-          throw Problem{"`get` takes a key"};
-        const Value *found = self.find(*key);
-        return found ? *found : absent ? *absent : Value::none();
-      });
-  }
-  if (object.is(Value::List) && (name == "index" || name == "count")) {
-    Value self = object;
-    return method([=](const Arguments &arguments) {
-      const Value *what = arguments.find(0, "value");
-      if (!what)
-        throw Problem{"`" + name + "` takes a value"};
-      int64_t count = 0;
-      for (size_t i = 0; i < self.list->size(); ++i)
-        if (equal((*self.list)[i], *what)) {
-          if (name == "index")
-            return Value::number(static_cast<int64_t>(i));
-          ++count;
-        }
-      if (name == "index")
-        throw Problem{"the list does not hold this value"};
-      return Value::number(count);
-    });
-  }
-  if (!object.is(Value::String))
-    return Value::undefined(name);
-  std::string text = object.text;
-  auto argument = [](const Arguments &arguments, size_t place,
-                     const char *what) -> const Value & {
-    if (arguments.positional.size() <= place)
-      throw Problem{std::string(what) + " is missing"};
-    return arguments.positional[place];
-  };
-  if (name == "strip" || name == "lstrip" || name == "rstrip")
-    return method([=](const Arguments &arguments) {
-      return Value::string(strip(text, name != "rstrip", name != "lstrip",
-                                 strippedBy(arguments.find(0, "chars"))));
-    });
-  if (name == "split" || name == "rsplit")
-    return method([=](const Arguments &arguments) {
-      const Value *most = arguments.find(1, "maxsplit");
-      return splitAt(text, arguments.find(0, "sep"),
-                     most ? most->asInteger("`maxsplit`") : -1,
-                     name == "rsplit");
-    });
-  if (name == "splitlines")
-    return method([=](const Arguments &) { return texts(linesOf(text)); });
-  if (name == "startswith" || name == "endswith")
-    return method([=](const Arguments &arguments) {
-      return Value::boolean(
-          beginsOrEnds(text, argument(arguments, 0, "what it looks for"),
-                       name == "startswith"));
-    });
-  if (name == "upper")
-    return method(
-        [=](const Arguments &) { return Value::string(upper(text)); });
-  if (name == "lower")
-    return method(
-        [=](const Arguments &) { return Value::string(lower(text)); });
-  if (name == "title")
-    return method(
-        [=](const Arguments &) { return Value::string(title(text)); });
-  if (name == "capitalize")
-    return method(
-        [=](const Arguments &) { return Value::string(capitalize(text)); });
-  if (name == "replace")
-    return method([=](const Arguments &arguments) {
-      const Value *most = arguments.find(2, "count");
-      return Value::string(
-          replace(text, argument(arguments, 0, "what is replaced").asText("it"),
-                  argument(arguments, 1, "what replaces it").asText("it"),
-                  most ? most->asInteger("`count`") : -1));
-    });
-  if (name == "join")
-    return method([=](const Arguments &arguments) {
-      std::vector<Value> items =
-          itemsOf(argument(arguments, 0, "what is joined"));
-      for (const Value &item : items)
-        (void)item.asText("what is joined");
-      return Value::string(join(items, text));
-    });
-  if (name == "count" || name == "find" || name == "rfind")
-    return method([=](const Arguments &arguments) {
-      const std::string &part =
-          argument(arguments, 0, "what it looks for").asText("it");
-      if (name == "count") {
-        int64_t count = 0;
-        for (size_t i = text.find(part);
-             !part.empty() && i != std::string::npos;
-             i = text.find(part, i + part.size()))
-          ++count;
-        return Value::number(count);
-      }
-      size_t found = name == "find" ? text.find(part) : text.rfind(part);
-      return Value::number(
-          found == std::string::npos
-              ? int64_t{-1}
-              : static_cast<int64_t>(countCodePoints(text.substr(0, found))));
-    });
-  if (name == "format")
-    return method([=](const Arguments &arguments) {
-      return Value::string(formatted(text, arguments));
-    });
-  if (name == "removeprefix" || name == "removesuffix")
-    return method([=](const Arguments &arguments) {
-      const std::string &part =
-          argument(arguments, 0, "what is removed").asText("it");
-      std::string result = text;
-      if (name == "removeprefix" && text.starts_with(part))
-        result.erase(0, part.size());
-      if (name == "removesuffix" && text.ends_with(part))
-        result.resize(text.size() - part.size());
-      return Value::string(result);
-    });
-  if (name == "isdigit" || name == "isalpha" || name == "isspace")
-    return method([=](const Arguments &) {
-      std::vector<std::string> characters = charactersOf(text);
-      bool all = !characters.empty();
-      for (const std::string &character : characters) {
-        int32_t c = decodeUtf8(character, 0).value;
-        utf8proc_category_t category = utf8proc_category(c);
-        all &= name == "isdigit"   ? category == UTF8PROC_CATEGORY_ND
-               : name == "isspace" ? isSpace(c)
-                                   : category >= UTF8PROC_CATEGORY_LU &&
-                                         category <= UTF8PROC_CATEGORY_LO;
-      }
-      return Value::boolean(all);
-    });
+  for (const Method &method : methods)
+    if (object.is(method.of) && name == method.name)
+      return Value::callable(
+          name, [self = object, &method](const Arguments &given) {
+            given.require("`." + std::string(method.name) + "`", method.takes);
+            return method.call(self, given);
+          });
   return Value::undefined(name);
 }
 

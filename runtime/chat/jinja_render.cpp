@@ -44,36 +44,28 @@ class Renderer {
 public:
   Renderer(Members variables, std::time_t now) {
     root.names = std::move(variables);
-    auto define = [&](const char *name, Function function) {
-      root.set(name, Value::callable(name, std::move(function)));
+    auto define = [&](const char *name, Parameters takes, auto function) {
+      root.set(name, Value::callable(name, [=](const Arguments &arguments) {
+                 arguments.require("`" + std::string(name) + "`", takes);
+                 return function(arguments);
+               }));
     };
-    define("raise_exception", [](const Arguments &arguments) -> Value {
-      const Value *message = arguments.find(0, "message");
-      throw Problem{"the template refuses these messages: " +
-                    (message ? message->str() : "")};
-    });
-    define("strftime_now", [now](const Arguments &arguments) {
-      const Value *format = arguments.find(0, "format");
-      if (!format)
-        throw Problem{"`strftime_now` takes a format"};
-      std::tm local = {};
-      localtime_r(&now, &local);
-      char text[256];
-      const std::string &wanted = format->asText("the format");
-      size_t size = std::strftime(text, sizeof text, wanted.c_str(), &local);
-      if (size == 0 && !wanted.empty())
-        throw Problem{"`strftime_now` gives a text of more than 255 bytes"};
-      return Value::string(std::string(text, size));
-    });
-    define("range", range);
-    define("namespace", [](const Arguments &arguments) {
-      Value result = Value::object(arguments.named);
+    define("raise_exception", {1, 1, {"message"}},
+           [](const Arguments &arguments) -> Value {
+             throw Problem{"the template refuses these messages: " +
+                           arguments.find(0, "message")->str()};
+           });
+    define("strftime_now", {1, 1, {"format"}},
+           [now](const Arguments &arguments) {
+             return timeAs(now, *arguments.find(0, "format"));
+           });
+    define("range", {1, 3, {}}, range);
+    define("namespace", {0, 1, {anyName}}, [](const Arguments &arguments) {
+      Value result = dictionary(arguments);
       result.isNamespace = true;
       return result;
     });
-    define("dict", [](const Arguments &arguments) {
-      return Value::object(arguments.named);
-    });
+    define("dict", {0, 1, {anyName}}, dictionary);
   }
 
   std::string run(const Statements &program) {
@@ -87,10 +79,46 @@ private:
   static constexpr uint64_t mostBytes = 1 << 30;
   static constexpr int deepest = 200;
 
+  static Value timeAs(std::time_t now, const Value &format) {
+    std::tm local = {};
+    localtime_r(&now, &local);
+    char text[256];
+    const std::string &wanted = format.asText("the format");
+    size_t size = std::strftime(text, sizeof text, wanted.c_str(), &local);
+    if (size == 0 && !wanted.empty())
+      throw Problem{"`strftime_now` gives a text of more than 255 bytes"};
+    return Value::string(std::string(text, size));
+  }
+
+  /// A dictionary, or pairs of keys and values, and behind them what has names.
+  static Value dictionary(const Arguments &arguments) {
+    Items items;
+    if (const Value *first = arguments.find(0, "")) {
+      if (first->is(Value::Undefined))
+        throw Problem{"a dictionary is made of another or of pairs, not of "
+                      "what is undefined"};
+      items = first->is(Value::Dict) ? *first->dict : pairsIn(*first);
+    }
+    for (const auto &[name, value] : arguments.named)
+      items.emplace_back(Value::string(name), value);
+    spend(items.size() * items.size()); // each is looked for among the others
+    return Value::object(std::move(items));
+  }
+
+  static Items pairsIn(const Value &list) {
+    Items pairs;
+    for (const Value &item : itemsOf(list)) {
+      std::vector<Value> pair = itemsOf(item);
+      if (pair.size() != 2)
+        throw Problem{"a dictionary is made of pairs, not of " +
+                      std::to_string(pair.size()) + " values"};
+      pairs.emplace_back(std::move(pair[0]), std::move(pair[1]));
+    }
+    return pairs;
+  }
+
   static Value range(const Arguments &arguments) {
     int64_t from = 0, to = 0, step = 1;
-    if (arguments.positional.empty() || arguments.positional.size() > 3)
-      throw Problem{"`range` takes one to three numbers"};
     if (arguments.positional.size() == 1) {
       to = arguments.positional[0].asInteger("`range`");
     } else {
@@ -267,9 +295,10 @@ private:
   Value macro(const Statement &statement) {
     return Value::callable(
         statement.text, [this, &statement](const Arguments &arguments) {
-          if (arguments.positional.size() > statement.words.size())
-            throw Problem{"`" + statement.text + "` takes " +
-                          std::to_string(statement.words.size()) + " values"};
+          arguments.require("`" + statement.text + "`",
+                            {0,
+                             statement.words.size(),
+                             {statement.words.begin(), statement.words.end()}});
           Scope own;
           own.around = &root;
           size_t plain = statement.words.size() - statement.expressions.size();

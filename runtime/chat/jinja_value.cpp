@@ -27,6 +27,32 @@ const Value *Arguments::find(size_t place, std::string_view name) const {
   return nullptr;
 }
 
+void Arguments::require(const std::string &callee, const Parameters &takes,
+                        size_t from) const {
+  const auto &[least, places, names] = takes;
+  size_t placed = positional.size() - from;
+  for (const auto &[name, value] : named) {
+    auto at =
+        static_cast<size_t>(std::ranges::find(names, name) - names.begin());
+    if (at == names.size() && std::ranges::count(names, anyName) == 0)
+      throw Problem{callee + " is not supported with `" + name + "`"};
+    if (at < std::min(placed, names.size()) && places != anyNumber)
+      throw Problem{callee + " has `" + name + "` twice"};
+  }
+  size_t given = placed + named.size();
+  if (placed <= places && given >= least)
+    return;
+  std::string count = std::to_string(least);
+  bool isOne = least == 1 && (places == 1 || places == anyNumber);
+  if (places == anyNumber)
+    count = "at least " + count;
+  else if (places != least)
+    count += " to " + std::to_string(places);
+  throw Problem{callee + " takes " + count +
+                (isOne ? " argument" : " arguments") + ", not " +
+                std::to_string(given)};
+}
+
 Value Value::undefined(std::string name) {
   Value value;
   value.text = std::move(name);

@@ -50,6 +50,15 @@ using Members = std::vector<std::pair<std::string, Value>>;
 /// What a dictionary holds, likewise: keys are texts, numbers or `none`.
 using Items = std::vector<std::pair<Value, Value>>;
 
+/// What a function takes: how many arguments at least, how many of them by
+/// place, and their names, which are empty where they go by place alone.
+struct Parameters {
+  size_t least = 0, places = 0;
+  std::vector<std::string_view> names;
+};
+inline constexpr size_t anyNumber = SIZE_MAX;
+inline constexpr std::string_view anyName = "**";
+
 /// What a function is called with.
 struct Arguments {
   std::vector<Value> positional;
@@ -57,6 +66,11 @@ struct Arguments {
 
   /// The argument at a place or of a name; null where there is none.
   const Value *find(size_t place, std::string_view name) const;
+  /// Throws Problem for too few arguments, and for those that `callee` would
+  /// not look at: the text would be another one than Jinja's. Those before
+  /// `from` do not count.
+  void require(const std::string &callee, const Parameters &takes,
+               size_t from = 0) const;
 };
 using Function = std::function<Value(const Arguments &)>;
 

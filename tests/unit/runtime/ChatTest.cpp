@@ -190,8 +190,22 @@ TEST(ChatTemplate, BoundsWhatValuesHold) {
       {"{{ {}|tojson(default=1) }}", "not supported with `default`"},
       {"{{ []|tojson(separators=[',']) }}", "`separators` are two texts"},
       {"{{ {}|dictsort(reverse=true) }}", "not supported with `reverse`"},
-      {"{{ '7'|int(0, 16) }}", "not supported with so many arguments"},
+      {"{{ '7'|int(0, 16) }}",
+       "6: the filter `int` takes 0 to 1 arguments, not 2"},
       {"{{ ['a']|map('join', d=', ')|list }}", "not supported with `d`"},
+      {"{{ []|selectattr }}", "`selectattr` takes at least 1 argument, not 0"},
+      {"{{ [1]|join(',', d=';') }}", "the filter `join` has `d` twice"},
+      {"{{ 1 is eq(1, 2) }}", "the test `eq` takes 1 argument, not 2"},
+      {"{{ 1 is defined(1) }}", "the test `defined` takes 0 arguments, not 1"},
+      {"{{ [1].count(1, 0) }}", "`.count` takes 1 argument, not 2"},
+      {"{{ 'a'.find() }}", "`.find` takes 1 to 3 arguments, not 0"},
+      {"{{ 'a'.split(x=1) }}", "`.split` is not supported with `x`"},
+      {"{{ dict({}, {}) }}", "`dict` takes 0 to 1 arguments, not 2"},
+      {"{{ dict([(1, 2, 3)]) }}", "made of pairs, not of 3 values"},
+      {"{{ range(stop=3) }}", "`range` is not supported with `stop`"},
+      {"{% macro f(a) %}{% endmacro %}{{ f(1, b=2) }}",
+       "`f` is not supported with `b`"},
+      {"{{ range(*[1, 3]) }}", "arguments from a list are not supported"},
   };
   for (const auto &[source, words] : cases)
     EXPECT_NE(rendered(source).find(words), std::string::npos)
@@ -256,10 +270,31 @@ TEST(ChatTemplate, ReadsDictionariesAsPythonDoes) {
 }
 
 // What transformers renders of these.
+TEST(ChatTemplate, LooksBetweenThePlacesThatAreNamed) {
+  EXPECT_EQ(rendered("{{ 'xax'.find('x', 1) }} {{ 'xéx'.find('x', -1) }} "
+                     "{{ 'xax'.rfind('x', 0, 2) }} {{ 'ab'.find('', 3) }} "
+                     "{{ 'ab'.find('b', none, 1) }}"),
+            "2 2 0 -1 -1");
+  EXPECT_EQ(rendered("{{ 'abab'.count('ab', 1) }}{{ 'ab'.count('') }} "
+                     "{{ 'Q: a'.startswith('a', 3) }} "
+                     "{{ 'abc'.endswith(('b', 'x'), 0, -1) }} "
+                     "{{ [1, 2, 1].index(1, 1) }}"),
+            "13 True True 2");
+}
+TEST(ChatTemplate, MakesDictionariesOfOthers) {
+  EXPECT_EQ(rendered("{% set d = {'a': 1, 'b': 2} %}{{ dict(d, b=3) }}{{ d }}"
+                     "{{ dict([('a', 1)], c=2) }}{% set n = namespace(d, c=3) "
+                     "%}{% set n.a = 5 %}{{ n.a }}{{ n.b }}{{ n.c }}"),
+            "{'a': 1, 'b': 3}{'a': 1, 'b': 2}{'a': 1, 'c': 2}523");
+}
+
+// What transformers renders of these.
 TEST(ChatTemplate, EndsLinesAsPythonDoes) {
   EXPECT_EQ(rendered("{{ 'a\\r\\nb\\rc\\u2028\\x0b\\n\\nd\\n'.splitlines() }}"
                      "{{ ''.splitlines() }}{{ '\\r\\r\\n'.splitlines() }}"),
             "['a', 'b', 'c', '', '', '', 'd'][]['', '']");
+  EXPECT_EQ(rendered("{{ 'a\\r\\nb\\n'.splitlines(true) }}"),
+            R"(['a\r\n', 'b\n'])");
   EXPECT_EQ(rendered("{{ 'a\\r\\nb\\r\\rc\\n'|indent(2) }}|{{ ''|indent }}|"
                      "{{ 'a\\n'|indent(1, blank=true) }}"),
             "a\n  b\n\n  c\n||a\n ");
