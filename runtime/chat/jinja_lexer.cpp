@@ -10,7 +10,6 @@
 #include "runtime/chat/jinja_syntax.h"
 #include "runtime/tokenizer/utf8.h"
 
-#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -22,9 +21,30 @@ bool isNameStart(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 bool isDigit(char c) { return c >= '0' && c <= '9'; }
-bool isBlank(char c) {
-  return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' ||
-         c == '\f';
+
+/// The bytes of the white space that a text begins with, as Python counts it.
+size_t blanksBefore(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    CodePoint c = decodeUtf8(text, at);
+    if (!isSpace(c.value))
+      break;
+    at += c.bytes;
+  }
+  return at;
+}
+
+/// A text without that at its end.
+std::string_view withoutBlanksBehind(std::string_view text) {
+  while (!text.empty()) {
+    size_t last = text.size() - 1;
+    while (last > 0 && (static_cast<unsigned char>(text[last]) & 0xC0) == 0x80)
+      --last;
+    if (blanksBefore(text.substr(last)) != text.size() - last)
+      break;
+    text = text.substr(0, last);
+  }
+  return text;
 }
 
 /// Cuts a template into text and what stands in `{{ }}` and `{% %}`.
@@ -73,14 +93,13 @@ private:
     if (open < source.size()) {
       char sign = open + 2 < source.size() ? source[open + 2] : ' ';
       if (sign == '-') {
-        while (!data.empty() && isBlank(data.back()))
-          data.remove_suffix(1);
+        data = withoutBlanksBehind(data);
       } else if (sign != '+' && source[open + 1] != '{') {
         // Blanks between the beginning of the line and a block.
         size_t line = data.rfind('\n') + 1;
         bool startsLine = line > 0 || lineStarts;
         std::string_view blanks = data.substr(line);
-        if (startsLine && std::ranges::all_of(blanks, isBlank))
+        if (startsLine && blanksBefore(blanks) == blanks.size())
           data = data.substr(0, line);
       }
     }
@@ -98,8 +117,7 @@ private:
   void close(size_t end, bool stripsAll, bool trims) {
     at = end;
     if (stripsAll)
-      while (at < source.size() && isBlank(source[at]))
-        ++at;
+      at += blanksBefore(source.substr(at));
     else if (trims && source.substr(at).starts_with("\r\n"))
       at += 2;
     else if (trims && at < source.size() && source[at] == '\n')
@@ -108,6 +126,12 @@ private:
   }
 
   void comment(size_t open) {
+    // With nothing in it there is nothing to end.
+    if (std::string_view rest = source.substr(open);
+        rest == "{#" || rest == "{#-") {
+      at = source.size();
+      return;
+    }
     size_t end = source.find("#}", open + 2);
     if (end == std::string_view::npos)
       fail(open, "this comment has no end: `#}`");
@@ -127,8 +151,7 @@ private:
     // Braces of a dictionary may stand before the end of an expression.
     int depth = 0;
     while (true) {
-      while (i < source.size() && isBlank(source[i]))
-        ++i;
+      i += blanksBefore(source.substr(i));
       if (i == source.size())
         fail(open, isPrint ? "this expression has no end: `}}`"
                            : "this block has no end: `%}`");
@@ -160,8 +183,7 @@ private:
       size_t i = tag + 2;
       if (i < source.size() && (source[i] == '-' || source[i] == '+'))
         ++i;
-      while (i < source.size() && isBlank(source[i]))
-        ++i;
+      i += blanksBefore(source.substr(i));
       if (!source.substr(i).starts_with("endraw"))
         continue;
       size_t end = source.find("%}", i);

@@ -9,17 +9,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 namespace tfm::jinja {
 
 namespace {
 
 /// The names that a block sees. A loop and a macro have names of their own,
-/// which end with them; `if` has not.
-struct Scope {
+/// which end with them; `if` has not. Macros see those of where they stand.
+struct Scope : std::enable_shared_from_this<Scope> {
   Members names;
   Scope *around = nullptr;
 
+  /// That of a block within.
+  std::shared_ptr<Scope> inner() {
+    auto scope = std::make_shared<Scope>();
+    scope->around = this;
+    return scope;
+  }
   Value *find(std::string_view name) {
     for (Scope *scope = this; scope; scope = scope->around)
       for (auto &[key, value] : scope->names)
@@ -43,12 +50,12 @@ enum class Flow { On, Break, Continue };
 class Renderer {
 public:
   Renderer(Members variables, std::time_t now) {
-    root.names = std::move(variables);
+    root->names = std::move(variables);
     auto define = [&](const char *name, Parameters takes, auto function) {
-      root.set(name, Value::callable(name, [=](const Arguments &arguments) {
-                 arguments.require("`" + std::string(name) + "`", takes);
-                 return function(arguments);
-               }));
+      root->set(name, Value::callable(name, [=](const Arguments &arguments) {
+                  arguments.require("`" + std::string(name) + "`", takes);
+                  return function(arguments);
+                }));
     };
     define("raise_exception", {1, 1, {"message"}},
            [](const Arguments &arguments) -> Value {
@@ -70,7 +77,7 @@ public:
 
   std::string run(const Statements &program) {
     Allowance allowance(mostBytes);
-    body(program, root);
+    body(program, *root);
     return std::move(out);
   }
 
@@ -203,17 +210,15 @@ private:
       assign(statement, scope);
       return Flow::On;
     case Statement::Block: {
-      Scope own;
-      own.around = &scope;
       std::string text;
-      Flow flow = capture(statement.bodies[0], own, text);
+      Flow flow = capture(statement.bodies[0], *scope.inner(), text);
       // What ends a loop around it leaves the name as it was.
       if (flow == Flow::On)
         scope.set(statement.words[0], Value::string(std::move(text)));
       return flow;
     }
     case Statement::Macro:
-      scope.set(statement.text, macro(statement));
+      scope.set(statement.text, macro(statement, scope));
       return Flow::On;
     case Statement::Break:
       return Flow::Break;
@@ -258,61 +263,66 @@ private:
         placed(statement.at, [&] { return itemsOf(over); });
     if (statement.expressions.size() > 1)
       std::erase_if(items, [&](const Value &item) {
-        Scope own;
-        own.around = &scope;
-        bind(statement.words, item, own, statement.at);
-        return !evaluate(*statement.expressions[1], own).truth();
+        std::shared_ptr<Scope> own = scope.inner();
+        bind(statement.words, item, *own, statement.at);
+        return !evaluate(*statement.expressions[1], *own).truth();
       });
-    // What ends a loop there ends the one around.
-    if (items.empty() && statement.bodies.size() > 1)
-      return body(statement.bodies[1], scope);
     auto count = static_cast<int64_t>(items.size());
+    bool isThrough = false; // whether a body was left at its end
     for (int64_t i = 0; i < count; ++i) {
       step(statement.at);
-      Scope own;
-      own.around = &scope;
-      bind(statement.words, items[static_cast<size_t>(i)], own, statement.at);
+      std::shared_ptr<Scope> own = scope.inner();
+      bind(statement.words, items[static_cast<size_t>(i)], *own, statement.at);
       auto item = [&](int64_t j) {
         return j >= 0 && j < count ? items[static_cast<size_t>(j)]
                                    : Value::undefined("there is no such item");
       };
-      own.set("loop",
-              Value::object({{"index", Value::number(i + 1)},
-                             {"index0", Value::number(i)},
-                             {"revindex", Value::number(count - i)},
-                             {"revindex0", Value::number(count - i - 1)},
-                             {"first", Value::boolean(i == 0)},
-                             {"last", Value::boolean(i == count - 1)},
-                             {"length", Value::number(count)},
-                             {"previtem", item(i - 1)},
-                             {"nextitem", item(i + 1)}}));
-      if (body(statement.bodies[0], own) == Flow::Break)
+      own->set("loop",
+               Value::object({{"index", Value::number(i + 1)},
+                              {"index0", Value::number(i)},
+                              {"revindex", Value::number(count - i)},
+                              {"revindex0", Value::number(count - i - 1)},
+                              {"first", Value::boolean(i == 0)},
+                              {"last", Value::boolean(i == count - 1)},
+                              {"length", Value::number(count)},
+                              {"previtem", item(i - 1)},
+                              {"nextitem", item(i + 1)}}));
+      Flow flow = body(statement.bodies[0], *own);
+      if (flow == Flow::Break)
         break;
+      isThrough |= flow == Flow::On;
     }
+    // What ends a loop there ends the one around.
+    if (!isThrough && statement.bodies.size() > 1)
+      return body(statement.bodies[1], *scope.inner());
     return Flow::On;
   }
 
-  Value macro(const Statement &statement) {
+  Value macro(const Statement &statement, Scope &scope) {
     return Value::callable(
-        statement.text, [this, &statement](const Arguments &arguments) {
+        statement.text, [this, &statement, where = scope.weak_from_this()](
+                            const Arguments &arguments) {
           arguments.require("`" + statement.text + "`",
                             {0,
                              statement.words.size(),
                              {statement.words.begin(), statement.words.end()}});
-          Scope own;
-          own.around = &root;
+          std::shared_ptr<Scope> around = where.lock();
+          if (!around) // a namespace has taken it out of a loop
+            throw Problem{"the block in which `" + statement.text +
+                          "` stands has ended"};
+          std::shared_ptr<Scope> own = around->inner();
           size_t plain = statement.words.size() - statement.expressions.size();
           for (size_t i = 0; i < statement.words.size(); ++i) {
             const std::string &name = statement.words[i];
             if (const Value *given = arguments.find(i, name))
-              own.set(name, *given);
+              own->set(name, *given);
             else if (i >= plain)
-              own.set(name, evaluate(*statement.expressions[i - plain], own));
+              own->set(name, evaluate(*statement.expressions[i - plain], *own));
             else
-              own.set(name, Value::undefined(name));
+              own->set(name, Value::undefined(name));
           }
           std::string text;
-          capture(statement.bodies[0], own, text);
+          capture(statement.bodies[0], *own, text);
           return Value::string(std::move(text));
         });
   }
@@ -644,7 +654,7 @@ private:
     return Value::number(result);
   }
 
-  Scope root;
+  std::shared_ptr<Scope> root = std::make_shared<Scope>();
   std::string out;
   int64_t steps = 0;
   int depth = 0;

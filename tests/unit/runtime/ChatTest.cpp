@@ -97,6 +97,42 @@ TEST(ChatTemplate, SaysWhereAndWhat) {
     EXPECT_EQ(rendered(source), message) << source;
 }
 
+// As Jinja does: `else` is for a loop of which no body came to its end, and has
+// names of its own.
+TEST(ChatTemplate, ElseIsForLoopsThatCameToNothing) {
+  for (auto [inside, text] : {std::pair{"{% break %}", "E"},
+                              {"{% continue %}", "E"},
+                              {"{% if i == 2 %}{% break %}{% endif %}", ""},
+                              {"{% if i == 2 %}{% continue %}{% endif %}", ""}})
+    EXPECT_EQ(rendered(std::string("{% for i in [1, 2] %}") + inside +
+                       "{% else %}E{% endfor %}"),
+              text)
+        << inside;
+  EXPECT_EQ(rendered("{% for i in [] %}{% else %}{% set x = 1 %}{{ x }}"
+                     "{% endfor %}[{{ x }}]"),
+            "1[]");
+}
+
+// As Jinja does, but for what has ended before the macro is called.
+TEST(ChatTemplate, MacrosSeeTheNamesOfWhereTheyStand) {
+  EXPECT_EQ(
+      rendered("{% for i in [1, 2] %}{% macro f(n) %}{{ i }}{{ n }}{{ q }}"
+               "{% if n %}{{ f(n - 1) }}{% endif %}{% endmacro %}"
+               "{% set q = 7 %}{{ f(1) }} {% endfor %}"),
+      "117107 217207 ");
+  EXPECT_EQ(rendered("{% macro g(a) %}{% macro h() %}{{ a }}{% endmacro %}"
+                     "{{ h() }}{% endmacro %}{{ g(1) }}{{ g(2) }}"),
+            "12");
+  EXPECT_EQ(
+      rendered("{% macro f() %}{{ i }}{{ z }}{% endmacro %}{% set z = 3 %}"
+               "{% for i in [1] %}{{ f() }}{% endfor %}"),
+      "3");
+  EXPECT_EQ(
+      rendered("{% set n = namespace() %}{% for i in [1] %}{% macro f() "
+               "%}{% endmacro %}{% set n.f = f %}{% endfor %}{{ n.f() }}"),
+      "107: the block in which `f` stands has ended");
+}
+
 // As Jinja does: out of a loop's `else`, and a block that is set, it is the
 // loop around that ends.
 TEST(ChatTemplate, BreakEndsTheLoopAround) {
@@ -293,6 +329,10 @@ TEST(ChatTemplate, EndsLinesAsPythonDoes) {
   EXPECT_EQ(rendered("{{ 'a\\r\\nb\\rc\\u2028\\x0b\\n\\nd\\n'.splitlines() }}"
                      "{{ ''.splitlines() }}{{ '\\r\\r\\n'.splitlines() }}"),
             "['a', 'b', 'c', '', '', '', 'd'][]['', '']");
+  EXPECT_EQ(rendered("\u00a0{{- '1' -}}\u3000b {#- c -#} \u2028d\n\u00a0 "
+                     "{% if 1 %}{{\u00a0'e'\u3000}}{% endif %}"),
+            "1bd\ne");
+  EXPECT_EQ(rendered("a {#-"), "a");
   EXPECT_EQ(rendered("{{ 'a\\r\\nb\\n'.splitlines(true) }}"),
             R"(['a\r\n', 'b\n'])");
   EXPECT_EQ(rendered("{{ 'a\\r\\nb\\r\\rc\\n'|indent(2) }}|{{ ''|indent }}|"
