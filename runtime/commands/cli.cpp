@@ -350,6 +350,14 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
   command
       ->add_option(stop.option, generate.stop,
                    std::string(stop.help) + " (repeatable)")
+      ->check(CLI::Validator(
+          [](const std::string &text) {
+            return isUtf8(text) ? std::string()
+                                : "'" + printable(text) +
+                                      "' is not UTF-8, as all that is "
+                                      "generated is";
+          },
+          ""))
       ->allow_extra_args(false);
   command->add_flag("--ignore-eos", generate.ignoreEos,
                     "go on behind tokens that end a text");

@@ -196,6 +196,7 @@ TEST_F(CommandLine, WrongUsageExitsWith2) {
         "generate --weights x --logit-bias 3=1 4=1",
         "generate --weights x --logit-bias 3=inf",
         "generate --weights x --overflow x",
+        "generate --weights x --stop a --stop '\xA9'",
         "generate --weights x -i --prompt a",
         "generate --weights x --prompts a --prompt a",
         "logits --weights x",
