@@ -86,8 +86,12 @@ bool GrowingText::grow() {
   history.push_back(drawn);
   result.ids.push_back(drawn);
   size_t before = result.text.size();
-  begins.push_back(before);
-  result.text += characters.push(bytes);
+  // An unfinished character before this token, which stays so, is none of its.
+  std::string unfinished = Utf8Stream(characters).finish();
+  std::string more = characters.push(bytes);
+  begins.push_back(before +
+                   (more.starts_with(unfinished) ? unfinished.size() : 0));
+  result.text += more;
   // A stop text may have begun before this token.
   size_t from = before - std::min(before, longestStop);
   size_t cut = std::string::npos;

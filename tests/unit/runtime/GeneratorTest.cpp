@@ -119,6 +119,10 @@ TEST(Generate, EndsBeforeAStopText) {
   Generated accent = recite(Reciter("\xC3\xA9STOP"), options).result;
   EXPECT_EQ(accent.text, "\xC3\xA9");
   EXPECT_EQ(accent.ids, (std::vector<int32_t>{0xC3, 0xA9}));
+  // One that is not whole is there with what there is.
+  Generated half = recite(Reciter("a\xC3STOP"), options).result;
+  EXPECT_EQ(half.text, "a\uFFFD");
+  EXPECT_EQ(half.ids, (std::vector<int32_t>{'a', 0xC3}));
   options.stop = {"zzz"};
   EXPECT_EQ(recite(Reciter("abz"), options).result.text.size(), 100u);
 }
