@@ -429,6 +429,7 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
     size_t said = messages.size();
     std::string origin =
         isTerminal ? "" : "standard input:" + std::to_string(lines);
+    options.alone = {chat || answers || (typed.empty() && sequence.empty())};
     try {
       if (chat) {
         messages.push_back({{"role", "user"},
@@ -564,9 +565,8 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   std::vector<Prompt> prompts;
   if (!command.interactive)
     prompts = promptsFor(command);
-  // Of a file of prompts none is empty.
-  options.standsAlone =
-      chat || answers || (prompts.size() == 1 && prompts[0].text.empty());
+  for (const Prompt &prompt : prompts)
+    options.alone.push_back(chat || answers || prompt.text.empty());
   std::vector<std::vector<int32_t>> tokens(prompts.size());
   std::vector<bool> bad(prompts.size());
   forEach(prompts, bad, speaks, [&](size_t i) {

@@ -271,7 +271,7 @@ void JsonTexts::end(size_t text, Generated generated) {
   if (texts.options.logprobs >= 0)
     answer["logprobs"] =
         chancesOf(generated, texts.tokenizer,
-                  texts.options.standsAlone ? -1 : texts.tokensOf(text).back());
+                  texts.standsAlone(text) ? -1 : texts.tokensOf(text).back());
   printText(answer.dump() + "\n");
   TextShow::end(text, std::move(generated));
 }

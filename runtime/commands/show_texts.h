@@ -38,11 +38,16 @@ struct Texts {
   const std::vector<std::vector<int32_t>> &tokens;
   int64_t copies; ///< of each
 
-  const Prompt &promptOf(size_t text) const {
-    return prompts[text / static_cast<size_t>(copies)];
-  }
+  const Prompt &promptOf(size_t text) const { return prompts[placeOf(text)]; }
   const std::vector<int32_t> &tokensOf(size_t text) const {
-    return tokens[text / static_cast<size_t>(copies)];
+    return tokens[placeOf(text)];
+  }
+  bool standsAlone(size_t text) const {
+    return options.standsAlone(placeOf(text));
+  }
+  /// Of a text's prompt.
+  size_t placeOf(size_t text) const {
+    return text / static_cast<size_t>(copies);
   }
   /// How many there are, with those of prompts that cannot be continued.
   size_t size() const { return prompts.size() * static_cast<size_t>(copies); }

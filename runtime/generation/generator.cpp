@@ -39,9 +39,11 @@ size_t safeLength(const std::string &text, size_t longestStop) {
 GrowingText::GrowingText(const Tokenizer &tokenizer,
                          std::span<const int32_t> prompt,
                          const GenerateOptions &options, uint32_t sequence,
-                         int64_t context, const TextSink &print)
+                         bool standsAlone, int64_t context,
+                         const TextSink &print)
     : tokenizer(tokenizer), options(options), print(print), sequence(sequence),
-      context(context), began(now()), history(prompt.begin(), prompt.end()) {
+      standsAlone(standsAlone), context(context), began(now()),
+      history(prompt.begin(), prompt.end()) {
   for (const std::string &stop : options.stop)
     longestStop = std::max(longestStop, stop.size());
 }
@@ -79,7 +81,7 @@ bool GrowingText::grow() {
   if (!failure.empty())
     return end(Ending::Failed, failure);
   bytes.clear();
-  bool isFirst = result.ids.empty() && options.standsAlone;
+  bool isFirst = result.ids.empty() && standsAlone;
   tokenizer.decode(drawn, isFirst ? -1 : history.back(), bytes);
   if (isEnd(drawn))
     return end(Ending::EndToken, bytes);
@@ -229,7 +231,8 @@ Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
                    const GenerateOptions &options, const TextSink &print) {
   Drawing drawing(source, options);
   GrowingText text(tokenizer, source.beginning(prompt), options,
-                   options.sequence, source.context(), print);
+                   options.sequence, options.standsAlone(0), source.context(),
+                   print);
   Generated whole = growAlone(drawing, text, prompt, [](size_t) {});
   if (whole.ended == Ending::Failed)
     throw NothingToChoose(whole.endedBy);
@@ -276,7 +279,8 @@ std::vector<size_t> generateAll(LogitsSource &source,
   auto prepare = [&](Place &place) {
     while (next < count && !options.isInterrupted()) {
       place.number = next++;
-      place.prompt = prompts[place.number / static_cast<size_t>(copies)];
+      size_t prompt = place.number / static_cast<size_t>(copies);
+      place.prompt = prompts[prompt];
       if (place.prompt.empty())
         continue;
       place.print = [&audience, number = place.number](std::string_view part) {
@@ -284,7 +288,8 @@ std::vector<size_t> generateAll(LogitsSource &source,
       };
       place.text.emplace(tokenizer, source.beginning(place.prompt), options,
                          options.sequence + static_cast<uint32_t>(place.number),
-                         source.context(), place.print);
+                         options.standsAlone(prompt), source.context(),
+                         place.print);
       return true;
     }
     return false;

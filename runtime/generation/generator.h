@@ -49,12 +49,16 @@ struct GenerateOptions {
   /// At most so many tokens are proposed from the text so far (`lookUp`), and
   /// verified together: faster where it repeats itself, and the same tokens.
   int64_t lookahead = 0;
-  /// Nothing of the prompt stands before the text where it is read: it is an
-  /// answer, or there was none. So nothing parts it from that.
-  bool standsAlone = false;
+  /// Of each prompt whether nothing of it stands before its text where that is
+  /// read: the text is an answer, or the prompt is empty. So nothing parts the
+  /// text from it. Those of more prompts do not.
+  std::vector<bool> alone;
   /// Ends it after the token in work, where given.
   const std::atomic<bool> *interrupt = nullptr;
 
+  bool standsAlone(size_t prompt) const {
+    return prompt < alone.size() && alone[prompt];
+  }
   bool isInterrupted() const { return interrupt && interrupt->load(); }
 };
 
@@ -83,12 +87,12 @@ using TextSink = std::function<void(std::string_view)>;
 /// A text that grows by a token at a time, whoever computes the logits.
 class GrowingText {
 public:
-  /// `prompt` must not be empty; `sequence` stands for that of the options, and
-  /// `context` is that of the logits. The tokenizer, the options and `print`
-  /// must live as long.
+  /// `prompt` must not be empty; `sequence` stands for that of the options, as
+  /// `standsAlone` does, and `context` is that of the logits. The tokenizer,
+  /// the options and `print` must live as long.
   GrowingText(const Tokenizer &tokenizer, std::span<const int32_t> prompt,
               const GenerateOptions &options, uint32_t sequence,
-              int64_t context, const TextSink &print);
+              bool standsAlone, int64_t context, const TextSink &print);
 
   /// Draws the token that follows, given the logits after the last one. Several
   /// texts may do so at the same time, each with a sampler of its own.
@@ -110,6 +114,7 @@ private:
   const GenerateOptions &options;
   const TextSink &print;
   uint32_t sequence;
+  bool standsAlone;
   int64_t context;
   double began;
   Generated result;

@@ -563,8 +563,7 @@ void Trainer::sample() {
   progress->clear();
   GenerateOptions generation = defaultOptions(recipe, tokenizer);
   generation.tokens = recipe.train.sample.tokens;
-  generation.standsAlone =
-      source->isTaken() || recipe.train.sample.prompt.empty();
+  generation.alone = {source->isTaken() || recipe.train.sample.prompt.empty()};
   generation.seed = position.seed;
   generation.sequence = static_cast<uint32_t>(position.step);
   for (int32_t id : sampleEnds)

@@ -543,6 +543,16 @@ class ManyTexts(Folder):
         self.assertEqual((result.returncode, result.stdout, result.stderr),
                          (INPUT_ERROR, "", "error: cannot read standard input: Is a directory\n"))
 
+    def test_an_empty_prompt_parts_nothing_from_its_text(self):
+        generate = [self.one, "generate", "--weights", self.source, "--greedy", "--tokens", "2"]
+        alone = run(*generate, "--prompt", "").stdout
+        self.assertRegex(alone, r"^\d+ \d+\n$")
+        result = run(*generate, "--json", "--prompts", "-", stdin='{"prompt": ""}\n{"prompt": "5"}\n')
+        texts = {text["index"]: text["text"] for text in map(json.loads, result.stdout.splitlines())}
+        self.assertEqual(texts[0], alone[:-1])
+        self.assertRegex(texts[1], r"^ \d+ \d+$")
+        self.assertRegex(run(*generate, "-i", stdin="\n\n").stdout, r"^\d+ \d+\n \d+ \d+\n$")
+
     def test_a_byte_order_mark_is_no_part_of_a_prompt(self):
         (self.folder / "marked.txt").write_text("\ufeff5 6")
         generate = [self.one, "generate", "--weights", self.source, "--greedy", "--tokens", "2"]
