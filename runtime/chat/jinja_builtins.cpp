@@ -70,8 +70,10 @@ std::string replace(const std::string &text, const std::string &from,
   size_t at = 0;
   if (from.empty()) { // before every character and behind the last
     for (const std::string &character : charactersOf(text)) {
-      if (most-- != 0)
+      if (most != 0) {
         result += to;
+        --most;
+      }
       result += character;
       requireRoom(result.size());
     }

@@ -316,6 +316,10 @@ TEST(ChatTemplate, LooksBetweenThePlacesThatAreNamed) {
                      "{{ 'abc'.endswith(('b', 'x'), 0, -1) }} "
                      "{{ [1, 2, 1].index(1, 1) }}"),
             "13 True True 2");
+  EXPECT_EQ(
+      rendered("{{ 'ab'.replace('', '-', 1) }} {{ 'ab'.replace('', '-', 0) "
+               "}} {{ 'ab'.replace('', '-') }}"),
+      "-ab ab -a-b-");
 }
 TEST(ChatTemplate, MakesDictionariesOfOthers) {
   EXPECT_EQ(rendered("{% set d = {'a': 1, 'b': 2} %}{{ dict(d, b=3) }}{{ d }}"
