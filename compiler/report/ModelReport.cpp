@@ -598,14 +598,26 @@ static FlopCount collect(const llvm::StringMap<FlopCount> &counts,
   return sum;
 }
 
+/// How many tokens a function reads: those of its input `tokens`, else as many
+/// as it gives rows for.
+static int64_t tokensOf(func::FuncOp forward) {
+  auto result = cast<RankedTensorType>(forward.getResultTypes().front());
+  ArrayRef<int64_t> rows = result.getShape().drop_back(result.getRank() > 0);
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i)
+    if (auto name = forward.getArgAttrOfType<StringAttr>(i, "tfm.name");
+        name && name.getValue() == "tokens")
+      rows = cast<RankedTensorType>(forward.getArgumentTypes()[i]).getShape();
+  int64_t tokens = 1;
+  for (int64_t size : rows)
+    tokens *= size;
+  return tokens;
+}
+
 llvm::Error Reader::countAllFlops() {
   FlopsReport &flops = report.flops;
   if (auto forward = findProgram(module, ProgramKind::Forward);
       forward && forward.getNumResults() != 0) {
-    auto logits = cast<RankedTensorType>(forward.getResultTypes().front());
-    flops.forwardTokens = 1;
-    for (int64_t size : logits.getShape().drop_back(logits.getRank() > 0))
-      flops.forwardTokens *= size;
+    flops.forwardTokens = tokensOf(forward);
     llvm::StringMap<FlopCount> counts;
     countFlops(forward.getBody(), 1, counts);
     flops.forwardPerToken =

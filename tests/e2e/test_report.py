@@ -353,6 +353,19 @@ class Json(unittest.TestCase):
         self.assertGreater(answer["flops"]["train_step"], 2.2 * forward)
         self.assertLess(answer["flops"]["train_step"], 3.5 * forward)
 
+    def test_a_token_is_one_that_is_read(self):
+        """Also of a model that gives one answer for all of them."""
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as folder:
+            path = pathlib.Path(folder) / "classes.tfm"
+            path.write_text("model C(vocab = 11, context = 100, width = 16) {\n  wte = Embedding(vocab, width)\n"
+                            "  l = Linear(width, width)\n  head = Linear(width, 3)\n"
+                            "  forward(tokens: int[B, T]) -> [B, 3] {\n"
+                            "    return head(mean(l(wte(tokens)), axis = T)[:, 0])\n  }\n}\n")
+            flops = report(path)["flops"]
+            # A product of a matrix and a row, and a hundredth of the head's.
+            self.assertEqual(flops["products"]["forward_per_token"]["f32"], 2 * 16 * 16)
+            self.assertLess(flops["forward_per_token"], 600)
+
     def test_products_by_type_are_those_of_the_plan(self):
         # Read before anything is decided, and after.
         for model in ("gpt2", "shakespeare", "llama", "lab_train"):

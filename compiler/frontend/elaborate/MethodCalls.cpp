@@ -71,12 +71,20 @@ SymbolicValue MethodCalls::callNode(Node &node, std::vector<CallArg> &args,
           .help("make it one, `repeat(1) " + (*alone)->decl->name + "(...)`");
       return SymbolicValue();
     }
+    if (node.elements.size() > 1 && (args.empty() || !args[0].name.empty())) {
+      reporter
+          .error(401, range,
+                 "a list carries its first argument through its elements: it "
+                 "needs one")
+          .help("write `" + node.name + "(x)`");
+      return SymbolicValue();
+    }
     // One after another; further arguments are the same for all.
     std::vector<CallArg> next = args;
     for (Node *element : node.elements) {
       std::vector<CallArg> own = next;
       SymbolicValue result = callNode(*element, own, range, scope);
-      if (result.isPoison() || next.empty())
+      if (result.isPoison() || node.elements.size() == 1)
         return result;
       next[0].value = result;
     }

@@ -293,11 +293,14 @@ std::optional<int64_t> Tensors::toAxis(const SymbolicValue *value,
   if (!name.empty()) {
     int64_t found = -1;
     int hits = 0;
+    // A dimension (a capital) is never the number of an axis, also where its
+    // size is known. A hyperparameter may be: `axis = dim`.
+    const bool isDimension = name.front() >= 'A' && name.front() <= 'Z';
     for (int64_t i = 0; i < rank; ++i) {
-      bool same =
-          tensor.dims[i].str() == name ||
-          (value->is(SymbolicValue::Int) && !value->dim().isConstant() &&
-           tensor.dims[i].str() == value->dim().str());
+      bool same = tensor.dims[i].str() == name ||
+                  (value->is(SymbolicValue::Int) &&
+                   (isDimension || !value->dim().isConstant()) &&
+                   tensor.dims[i].str() == value->dim().str());
       if (same) {
         found = i;
         ++hits;
@@ -307,7 +310,7 @@ std::optional<int64_t> Tensors::toAxis(const SymbolicValue *value,
       return found;
     if (hits > 1 || value->is(SymbolicValue::None) ||
         value->is(SymbolicValue::String) || !value->is(SymbolicValue::Int) ||
-        !value->dim().isConstant()) {
+        isDimension || !value->dim().isConstant()) {
       if (value->isPoison())
         return std::nullopt;
       Diagnostic &d = reporter.error(
