@@ -7,6 +7,7 @@
 
 #include "compiler/report/ModelReport.h"
 
+#include "compiler/dialect/LayerAlias.h"
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/report/Flops.h"
@@ -506,15 +507,16 @@ void Reader::listTensors() {
     tensor.parameters = param.parameters;
     tensor.formula = print(param.formula);
     tensor.trainable = op.getTrainable();
-    if (auto aliases = op.getAliases())
-      for (auto alias : aliases->getAsRange<StringAttr>())
-        tensor.aliases.push_back(alias.str());
     if (forward)
       tensor.outputAxis = outputAxisOf(op, reads.lookup(op.getSymName()));
     auto uses = usesOf(op, param);
     for (auto [layer, name] : llvm::enumerate(op.getLayerNames())) {
       tensor.name = name;
       tensor.usedBy = uses[layer];
+      tensor.aliases.clear();
+      if (auto aliases = op.getAliases())
+        for (auto alias : aliases->getAsRange<StringAttr>())
+          tensor.aliases.push_back(layerAlias(alias, op, layer));
       report.tensors.push_back(tensor);
     }
   }

@@ -12,6 +12,7 @@
 #include "runtime/tfm_model.h"
 #pragma GCC diagnostic pop
 
+#include "compiler/dialect/LayerAlias.h"
 #include "compiler/schedule/Launches.h"
 #include "compiler/schedule/Sharing.h"
 #include "compiler/schedule/View.h"
@@ -215,32 +216,6 @@ llvm::SmallVector<int64_t> checkpointShape(ParamOp param) {
   return shape;
 }
 
-/// The alias of one layer: its `*`, and those that are part of a number (of
-/// turn i of `3*+1` it is `3 * i + 1`), count as the parameter's own do.
-std::string layerName(llvm::StringRef alias, ParamOp param, size_t layer) {
-  std::string result;
-  llvm::SmallVector<int64_t> indices;
-  llvm::ArrayRef<int64_t> shape =
-      param.getTensorType().getShape().take_front(param.getNumStackedDims());
-  for (size_t i = shape.size(); i-- > 0; layer /= shape[i])
-    indices.insert(indices.begin(), layer % shape[i]);
-  size_t next = 0;
-  llvm::SmallVector<llvm::StringRef> parts;
-  alias.split(parts, '.');
-  for (llvm::StringRef part : parts) {
-    result += result.empty() ? "" : ".";
-    auto [period, first] = part.split("*+");
-    int64_t step = 1, offset = 0;
-    bool counts = part == "*" || (!period.getAsInteger(10, step) &&
-                                  !first.getAsInteger(10, offset));
-    if (counts && next < indices.size())
-      result += std::to_string(indices[next++] * step + offset);
-    else
-      result += part;
-  }
-  return result;
-}
-
 /// What the runtime copies into the arena for a constant.
 std::string bytesOf(mlir::Attribute value) {
   auto dense = mlir::cast<mlir::DenseElementsAttr>(value);
@@ -286,7 +261,7 @@ std::vector<tfm_parameter> parametersOf(mlir::ModuleOp schedule,
       std::vector<const char *> aliases;
       if (auto list = param.getAliases())
         for (auto alias : list->getAsRange<mlir::StringAttr>())
-          aliases.push_back(d.string(layerName(alias, param, layer)));
+          aliases.push_back(d.string(layerAlias(alias, param, layer)));
       records.push_back(tfm_parameter{
           .name = d.string(name),
           .dtype = param.getMinimum() ? TFM_I4 : dtypeOf(type.getElementType()),

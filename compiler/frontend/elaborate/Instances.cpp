@@ -238,7 +238,8 @@ Node *Instances::makeList(Node &parent, StringRef name,
                "own");
       return nullptr;
     }
-    std::string index = std::to_string(next);
+    const int64_t place = next;
+    std::string index = std::to_string(place);
     if (item.is(SymbolicValue::List)) {
       Node *inner = makeList(list, index, item, range);
       if (!inner)
@@ -250,12 +251,12 @@ Node *Instances::makeList(Node &parent, StringRef name,
     bool isRepeat = item.node()->kind == Node::Kind::Repeat;
     next += isRepeat ? item.node()->layers() : 1;
     if (isRepeat && !item.node()->bound) {
-      item.node()->first = next - item.node()->layers();
+      item.node()->first = place;
       if (item.node()->layers() > 1)
         index += "-" + std::to_string(next - 1);
     }
     if (item.node()->bound) {
-      addAliases(*item.node(), list, index);
+      addElementAliases(*item.node(), list, "", place);
     } else {
       item.node()->parent = &list;
       item.node()->name = index;
@@ -297,8 +298,28 @@ void Instances::addAliases(const Node &shared, const Node &at, StringRef name) {
   for (const auto &[member, value] : shared.members)
     if (value.is(SymbolicValue::NodeRef) && value.node()->parent == &shared)
       addAliases(*value.node(), at, prefix + member.str());
+  int64_t place = 0;
   for (const Node *element : shared.elements)
-    addAliases(*element, at, prefix + element->name);
+    place += addElementAliases(*element, at, prefix, place);
   for (const Node *body : shared.bodies)
     addAliases(*body, at, prefix + body->name);
+}
+
+int64_t Instances::addElementAliases(const Node &shared, const Node &at,
+                                     const std::string &prefix, int64_t place) {
+  if (shared.kind != Node::Kind::Repeat) {
+    addAliases(shared, at, prefix + std::to_string(place));
+    return 1;
+  }
+  // Layers are numbered as those that a list makes are.
+  auto period = static_cast<int64_t>(shared.bodies.size());
+  for (auto [i, body] : llvm::enumerate(shared.bodies)) {
+    int64_t first = place + static_cast<int64_t>(i);
+    addAliases(
+        *body, at,
+        prefix + (period == 1 && first == 0
+                      ? "*"
+                      : std::to_string(period) + "*+" + std::to_string(first)));
+  }
+  return shared.layers();
 }

@@ -59,6 +59,10 @@ private:
                  Range range);
   /// Gives the parameters below `shared` the further name `at`.`name`.
   void addAliases(const Node &shared, const Node &at, llvm::StringRef name);
+  /// The same of an element of a list that is `at`.`prefix`, at a place in it;
+  /// returns how many places it takes.
+  int64_t addElementAliases(const Node &shared, const Node &at,
+                            const std::string &prefix, int64_t place);
 
   const SourceManager &sources;
   Compilation &compilation;

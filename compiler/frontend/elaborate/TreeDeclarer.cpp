@@ -9,6 +9,8 @@
 
 #include "compiler/frontend/elaborate/Tensors.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
+
 using namespace tfm;
 using namespace tfm::ast;
 using llvm::StringRef;
@@ -67,11 +69,14 @@ void TreeDeclarer::declare(const Node &node) {
       if (body->parent == &node)
         declare(*body);
     return;
-  case Node::Kind::List:
+  case Node::Kind::List: {
+    // What stands in it twice has its first name, and an alias.
+    llvm::SmallPtrSet<const Node *, 8> declared;
     for (const Node *element : node.elements)
-      if (element->parent == &node)
+      if (element->parent == &node && declared.insert(element).second)
         declare(*element);
     return;
+  }
   case Node::Kind::Layer:
     return;
   case Node::Kind::Module:
