@@ -72,6 +72,9 @@ public:
 
   /// The last instruction of the formula, or -1 after an error.
   int compile(const Expr &expr);
+  /// Those of a function of numbers, by place or by name; false after an error.
+  bool compileArguments(const Expr &call, StringRef name,
+                        Instruction &instruction);
   double run(int at, llvm::ArrayRef<double> indices, size_t layer) const;
   bool isTruth(int at) const { return instructions[at].truth; }
   size_t size() const { return instructions.size(); }
@@ -287,17 +290,41 @@ int ConstCompiler::compile(const Expr &expr) {
                          (wanted == 1 ? " number" : " numbers") + " here");
       return -1;
     }
-    int *slots[] = {&instruction.a, &instruction.b, &instruction.c};
-    for (size_t i = 0; i < wanted; ++i) {
-      *slots[i] = compile(*expr.args[i].value);
-      if (*slots[i] < 0)
-        return -1;
-    }
-    return add(instruction);
+    return compileArguments(expr, name, instruction) ? add(instruction) : -1;
   }
   default:
     return fold(expr);
   }
+}
+
+bool ConstCompiler::compileArguments(const Expr &call, StringRef name,
+                                     Instruction &instruction) {
+  using Names = llvm::SmallVector<StringRef, 3>;
+  const Names names = call.args.size() == 1   ? Names{"x"}
+                      : call.args.size() == 2 ? Names{"a", "b"}
+                                              : Names{"condition", "a", "b"};
+  int *slots[] = {&instruction.a, &instruction.b, &instruction.c};
+  for (auto [i, argument] : llvm::enumerate(call.args)) {
+    size_t place = argument.name.empty()
+                       ? i
+                       : llvm::find(names, argument.name) - names.begin();
+    if (place == names.size()) {
+      reporter.error(402, argument.nameRange,
+                     "`" + name + "` has no argument `" + argument.name +
+                         "` here");
+      return false;
+    }
+    if (*slots[place] >= 0) {
+      reporter.error(414,
+                     argument.name.empty() ? argument.value->range
+                                           : argument.nameRange,
+                     "`" + names[place] + "` of `" + name + "` is given twice");
+      return false;
+    }
+    if ((*slots[place] = compile(*argument.value)) < 0)
+      return false;
+  }
+  return true;
 }
 
 double ConstCompiler::run(int at, llvm::ArrayRef<double> indices,

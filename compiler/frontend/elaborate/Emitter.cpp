@@ -16,6 +16,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace tfm;
 using namespace mlir;
@@ -769,10 +770,13 @@ void Emitter::addHyperparameter(StringRef name, const SymbolicValue &value) {
     attr = b.getStringAttr(value.function()->name);
     break;
   case SymbolicValue::Init: {
-    std::string text = value.text() + "(";
-    for (size_t i = 0; i < value.items().size(); ++i)
-      text += (i ? ", " : "") + value.items()[i].show();
-    attr = b.getStringAttr(text + ")");
+    // In the language the deviation comes before the mean.
+    SmallVector<std::string> words;
+    for (const SymbolicValue &item : value.items())
+      words.push_back(item.show());
+    if (value.text() == "normal" || value.text() == "truncated_normal")
+      std::swap(words[0], words[1]);
+    attr = b.getStringAttr(value.text() + "(" + llvm::join(words, ", ") + ")");
     break;
   }
   // Reports tell of numbers, words and truth values.

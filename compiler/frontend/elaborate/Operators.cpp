@@ -103,6 +103,14 @@ SymbolicValue Operators::evalBinary(const Expr &expr, Scope &scope) {
         (a.isNumber() || a.is(SymbolicValue::PerLayer) || a.isTensorLike()) &&
         (b.isNumber() || b.is(SymbolicValue::PerLayer) || b.isTensorLike());
     if (!numeric && !a.isTensorLike() && !b.isTensorLike()) {
+      // A function of one's own is none of the language's.
+      auto isFunction = [](const SymbolicValue &value) {
+        return value.is(SymbolicValue::Function) ||
+               value.is(SymbolicValue::Builtin) ||
+               value.is(SymbolicValue::Method);
+      };
+      if (a.kind() != b.kind() && isFunction(a) && isFunction(b))
+        return SymbolicValue::boolean(!equals);
       if (a.kind() != b.kind()) {
         reporter.error(408, expr.textRange,
                        "cannot compare " + a.describe() + " with " +
