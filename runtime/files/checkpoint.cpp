@@ -16,6 +16,7 @@
 #include "runtime/files/weights.h"
 #include "runtime/recipe.h"
 #include "runtime/shell_word.h"
+#include "runtime/tokenizer/tokenizer.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -322,11 +323,25 @@ void requireNoOther(const RunFolder &run, const std::string &name,
                             "another --out, or pass --overwrite");
 }
 
-void requireSameTokenizer(const std::string &resumed, const std::string &json) {
+/// A tokenizer as this version writes it; empty where it cannot be read.
+static std::string rewritten(const std::string &text, const std::string &path) {
+  try {
+    return parseTokenizerJson(text, path)->json();
+  } catch (const InputError &) {
+    return "";
+  }
+}
+
+std::string tokenizerOfResumed(const std::string &resumed,
+                               const std::string &json) {
   std::string path = resumed + "/tokenizer.json";
   bool isThere = fileExists(path);
-  if (isThere && readRegularFile(path, "the run's tokenizer") == json)
-    return;
+  if (isThere) {
+    std::string text = readRegularFile(path, "the run's tokenizer");
+    // An earlier version may have written the same in other words.
+    if (text == json || rewritten(text, path) == json)
+      return text;
+  }
   // One that was damaged may be given anew.
   std::string expected = metadataOf(
       SafetensorsReader(resumed + "/model.safetensors"), tokenizerKey);
@@ -335,6 +350,7 @@ void requireSameTokenizer(const std::string &resumed, const std::string &json) {
                      " has a tokenizer of its own: train with another one in "
                      "a new run, --init " +
                      shellWord(resumed) + " --out NEW");
+  return json;
 }
 
 void saveTokenizer(const RunFolder &run, const std::string &json) {

@@ -43,8 +43,10 @@ void saveBest(RunFolder &run, const Model &model, int64_t step, double loss);
 /// The validation loss of the weights in `best/`, where there are some.
 std::optional<double> bestLoss(const std::string &folder);
 
-/// Throws InputError where the run that goes on has another tokenizer.
-void requireSameTokenizer(const std::string &resumed, const std::string &json);
+/// The text of the tokenizer that a run goes on with: the run's own. Throws
+/// InputError where that is another one than `json`.
+std::string tokenizerOfResumed(const std::string &resumed,
+                               const std::string &json);
 
 /// Makes `tokenizer.json` of a run directory.
 void saveTokenizer(const RunFolder &run, const std::string &json);

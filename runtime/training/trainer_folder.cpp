@@ -129,7 +129,7 @@ void Trainer::openRun() {
           lineBytes * std::min(position.steps - position.step, mostLines));
   checkSpace(*folder, model, needs);
   if (!options.resume.empty())
-    requireSameTokenizer(options.resume, json);
+    json = tokenizerOfResumed(options.resume, json);
   // What it begins with knows where its texts end, and how messages are put.
   if (const std::string from =
           options.init.empty() ? options.resume : options.init;

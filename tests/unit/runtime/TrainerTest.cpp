@@ -496,6 +496,18 @@ TEST(Checkpoint, IsWholeAfterAKillBetweenAnyTwoRenames) {
   }
 }
 
+// Of characters earlier versions wrote a pattern that not all programs know.
+TEST(Checkpoint, GoesOnWithTheTokenizerOfAnEarlierVersion) {
+  TemporaryFolder folder;
+  std::string json = makeCharsTokenizer("0123456789+=.#")->json();
+  std::string earlier = json;
+  size_t place = earlier.find("(?m).");
+  ASSERT_NE(place, std::string::npos);
+  earlier.replace(place, 5, "(?s).");
+  folder.write("tokenizer.json", earlier);
+  EXPECT_EQ(tokenizerOfResumed(folder.path, json), earlier);
+}
+
 // Who reads a run has no say in how many of its checkpoints are kept.
 TEST(Checkpoint, IsFinishedWithoutRemovingOthers) {
   TemporaryFolder folder;
