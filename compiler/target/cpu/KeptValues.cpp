@@ -35,6 +35,11 @@ KeptValues::KeptValues(LaunchOp launch, int64_t elements) : elements(elements) {
 /// Whether the elements are compared with their largest: computed once more,
 /// perhaps with another last bit, none of them need equal it.
 static bool meetsItsMaximum(Value value) {
+  Value computed = value;
+  while (auto view = computed.getDefiningOp<ReshapeOp>())
+    computed = view.getX();
+  if (computed.getDefiningOp<ReadOp>())
+    return false; // loads are the same each time
   auto isUsedBy = [&](auto isIt) {
     return llvm::any_of(value.getUsers(), isIt);
   };
