@@ -71,7 +71,15 @@ SymbolicValue MethodCalls::callNode(Node &node, std::vector<CallArg> &args,
           .help("make it one, `repeat(1) " + (*alone)->decl->name + "(...)`");
       return SymbolicValue();
     }
-    if (node.elements.size() > 1 && (args.empty() || !args[0].name.empty())) {
+    // A name may say which one that is: that of what each takes first.
+    auto takesFirst = [&](const Node *element) {
+      const Method *forward = findMethod(*element, "forward");
+      return forward && !forward->parameters.empty() &&
+             forward->parameters[0].name == args[0].name;
+    };
+    if (node.elements.size() > 1 &&
+        (args.empty() ||
+         (!args[0].name.empty() && !llvm::all_of(node.elements, takesFirst)))) {
       reporter
           .error(401, range,
                  "a list carries its first argument through its elements: it "
