@@ -353,6 +353,19 @@ class Json(unittest.TestCase):
         self.assertGreater(answer["flops"]["train_step"], 2.2 * forward)
         self.assertLess(answer["flops"]["train_step"], 3.5 * forward)
 
+    def test_names_of_what_each_layer_ties(self):
+        """As a checkpoint has them, not with the layer left open."""
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as folder:
+            path = pathlib.Path(folder) / "tied.tfm"
+            path.write_text("model M(width = 4) {\n  h = repeat(2) Two(width)\n"
+                            "  forward(x: [B, width]) -> [B, width] { return h(x) }\n}\n"
+                            "module Two(width) {\n  a = Linear(width, width, bias = false)\n"
+                            "  b = Linear(width, width, bias = false, weight = a.weight)\n"
+                            "  forward(x: [B, width]) -> [B, width] { return a(x) + b(x) }\n}\n")
+            listed = tfmc("report", path, "--tensors").stdout
+            for layer in (0, 1):
+                self.assertRegex(listed, rf"h\.{layer}\.a\.weight .* also h\.{layer}\.b\.weight\n")
+
     def test_a_token_is_one_that_is_read(self):
         """Also of a model that gives one answer for all of them."""
         with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as folder:
