@@ -1,5 +1,6 @@
 """tfmc report: GPT-2's published counts, formulas that give their numbers."""
 
+import contextlib
 import json
 import math
 import pathlib
@@ -53,6 +54,15 @@ def value(formula, hyperparameters):
     names = {name: Integer(number) for name, number in hyperparameters.items()
              if isinstance(number, int) and not isinstance(number, bool)}
     return eval(formula, {"__builtins__": {}, "min": min, "max": max}, names)  # pylint: disable=eval-used
+
+
+@contextlib.contextmanager
+def written(*lines):
+    """A file of these lines, while it is wanted."""
+    with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as folder:
+        path = pathlib.Path(folder) / "model.tfm"
+        path.write_text("\n".join(lines) + "\n")
+        yield path
 
 
 def report(*arguments):
@@ -355,29 +365,25 @@ class Json(unittest.TestCase):
 
     def test_names_of_what_each_layer_ties(self):
         """As a checkpoint has them, not with the layer left open."""
-        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as folder:
-            path = pathlib.Path(folder) / "tied.tfm"
-            path.write_text("model M(width = 4) {\n  h = repeat(2) Two(width)\n"
-                            "  forward(x: [B, width]) -> [B, width] { return h(x) }\n}\n"
-                            "module Two(width) {\n  a = Linear(width, width, bias = false)\n"
-                            "  b = Linear(width, width, bias = false, weight = a.weight)\n"
-                            "  forward(x: [B, width]) -> [B, width] { return a(x) + b(x) }\n}\n")
+        with written("model M(width = 4) {", "  h = repeat(2) Two(width)",
+                     "  forward(x: [B, width]) -> [B, width] { return h(x) }", "}",
+                     "module Two(width) {", "  a = Linear(width, width, bias = false)",
+                     "  b = Linear(width, width, bias = false, weight = a.weight)",
+                     "  forward(x: [B, width]) -> [B, width] { return a(x) + b(x) }", "}") as path:
             listed = tfmc("report", path, "--tensors").stdout
-            for layer in (0, 1):
-                self.assertRegex(listed, rf"h\.{layer}\.a\.weight .* also h\.{layer}\.b\.weight\n")
+        for layer in (0, 1):
+            self.assertRegex(listed, rf"h\.{layer}\.a\.weight .* also h\.{layer}\.b\.weight\n")
 
     def test_a_token_is_one_that_is_read(self):
         """Also of a model that gives one answer for all of them."""
-        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as folder:
-            path = pathlib.Path(folder) / "classes.tfm"
-            path.write_text("model C(vocab = 11, context = 100, width = 16) {\n  wte = Embedding(vocab, width)\n"
-                            "  l = Linear(width, width)\n  head = Linear(width, 3)\n"
-                            "  forward(tokens: int[B, T]) -> [B, 3] {\n"
-                            "    return head(mean(l(wte(tokens)), axis = T)[:, 0])\n  }\n}\n")
+        with written("model C(vocab = 11, context = 100, width = 16) {", "  wte = Embedding(vocab, width)",
+                     "  l = Linear(width, width)", "  head = Linear(width, 3)",
+                     "  forward(tokens: int[B, T]) -> [B, 3] {",
+                     "    return head(mean(l(wte(tokens)), axis = T)[:, 0])", "  }", "}") as path:
             flops = report(path)["flops"]
-            # A product of a matrix and a row, and a hundredth of the head's.
-            self.assertEqual(flops["products"]["forward_per_token"]["f32"], 2 * 16 * 16)
-            self.assertLess(flops["forward_per_token"], 600)
+        # A product of a matrix and a row, and a hundredth of the head's.
+        self.assertEqual(flops["products"]["forward_per_token"]["f32"], 2 * 16 * 16)
+        self.assertLess(flops["forward_per_token"], 600)
 
     def test_products_by_type_are_those_of_the_plan(self):
         # Read before anything is decided, and after.
