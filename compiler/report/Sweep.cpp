@@ -31,8 +31,7 @@ llvm::Expected<SweepAxis> tfm::parseSweepAxis(llvm::StringRef text) {
   return axis;
 }
 
-std::vector<SweepPoint> tfm::runSweep(llvm::ArrayRef<SweepAxis> axes,
-                                      SweepModel make) {
+std::vector<SweepPoint> tfm::gridOf(llvm::ArrayRef<SweepAxis> axes) {
   std::vector<SweepPoint> points = {SweepPoint()};
   for (const SweepAxis &axis : axes) {
     std::vector<SweepPoint> longer;
@@ -42,12 +41,6 @@ std::vector<SweepPoint> tfm::runSweep(llvm::ArrayRef<SweepAxis> axes,
         longer.back().values.push_back(value);
       }
     points = std::move(longer);
-  }
-  for (SweepPoint &point : points) {
-    std::vector<std::pair<std::string, std::string>> defines;
-    for (auto [axis, value] : llvm::zip(axes, point.values))
-      defines.emplace_back(axis.name, value);
-    point.report = make(defines, point.problem);
   }
   return points;
 }

@@ -30,18 +30,11 @@ struct SweepPoint {
   std::string problem;
 };
 
-/// Builds the model with hyperparameters set to the values given; otherwise
-/// leaves the reason in the string.
-using SweepModel = llvm::function_ref<std::optional<ModelReport>(
-    llvm::ArrayRef<std::pair<std::string, std::string>>, std::string &)>;
-
 /// Reads `name=v1,v2,...`.
 llvm::Expected<SweepAxis> parseSweepAxis(llvm::StringRef text);
 
-/// Every point of the grid, the last axis fastest. Each point elaborates the
-/// model anew, so defaults that depend on others follow.
-std::vector<SweepPoint> runSweep(llvm::ArrayRef<SweepAxis> axes,
-                                 SweepModel make);
+/// Every point of the grid, the last axis fastest.
+std::vector<SweepPoint> gridOf(llvm::ArrayRef<SweepAxis> axes);
 
 /// A point that is not possible, and why: `layers = x: ...`.
 std::string pointText(llvm::ArrayRef<SweepAxis> axes, const SweepPoint &point);

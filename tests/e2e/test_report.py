@@ -159,6 +159,18 @@ class LabTable(unittest.TestCase):
             self.assertEqual(found[name]["one_more"], derivative + curved, name)
             self.assertAlmostEqual(found[name]["elasticity"], derivative * at[name] / total, 12)
 
+    def test_values_that_the_file_lacks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "m.tfm"
+            file.write_text("model M(width: int) {\n  l = Linear(width, width)\n"
+                            "  forward(x: [B, width]) -> [B, width] { return l(x) }\n}\n")
+            result = tfmc("report", file, "--sweep", "width=x,2,3")
+            self.assertEqual((result.returncode, result.stderr), (1, ""))
+            rows = [line.split() for line in result.stdout.splitlines()[3:6]]
+            self.assertEqual(rows[0][:2], ["x", "-"])
+            self.assertEqual(rows[1][:2], ["2", "6"])
+            self.assertEqual(rows[2][:2], ["3", "12"])
+            self.assertIn("at 6 parameters", result.stdout)
 
     def test_how_each_component_changes(self):
         # Two values of each hyperparameter, and the components of both beside each other.

@@ -72,9 +72,9 @@ struct Elaborator::Parts {
                     arguments};
   Consts consts{sources,  options,    compilation,
                 reporter, dimensions, expressions};
-  Hyperparameters hyperparameters{sources,   budget,    reporter,
-                                  callStack, arguments, overrides,
-                                  blame,     names,     expressions};
+  Hyperparameters hyperparameters{sources,   compilation, budget,    reporter,
+                                  callStack, arguments,   overrides, blame,
+                                  names,     expressions};
   ParamMembers paramMembers{sources,    tree,     reporter,
                             dimensions, builtins, expressions};
   Instances instances{

@@ -273,7 +273,8 @@ bool Hyperparameters::bind(const ast::Module &decl, const Unit *unit,
       if (const Expr *expr =
               overrides.use(*define, isText ? Wanted::Text : Wanted::Value)) {
         Scope outer;
-        outer.unit = unit;
+        // Words mean what they would in the file that is compiled.
+        outer.unit = compilation.mainUnit;
         outer.binding = &node.hyperparameters;
         outer.parent = &node;
         outer.pending = parameter.name.str();

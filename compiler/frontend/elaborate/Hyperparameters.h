@@ -23,13 +23,14 @@ struct Scope;
 /// the model from the command line, or from defaults; and checks their types.
 class Hyperparameters {
 public:
-  Hyperparameters(const SourceManager &sources, Budget &budget,
-                  Reporter &reporter, CallStack &callStack,
+  Hyperparameters(const SourceManager &sources, const Compilation &compilation,
+                  Budget &budget, Reporter &reporter, CallStack &callStack,
                   ArgumentBinder &arguments, Overrides &overrides, Blame &blame,
                   Names &names, Expressions &expressions)
-      : sources(sources), budget(budget), reporter(reporter),
-        callStack(callStack), arguments(arguments), overrides(overrides),
-        blame(blame), names(names), expressions(expressions) {}
+      : sources(sources), compilation(compilation), budget(budget),
+        reporter(reporter), callStack(callStack), arguments(arguments),
+        overrides(overrides), blame(blame), names(names),
+        expressions(expressions) {}
 
   /// Fills `node.hyperparameters`. Arguments that are parameters (`weight =
   /// embedding.weight`) are no hyperparameters, and go to `ties`. False after
@@ -53,6 +54,7 @@ private:
                       const ast::Module &decl);
 
   const SourceManager &sources;
+  const Compilation &compilation;
   Budget &budget;
   Reporter &reporter;
   CallStack &callStack;

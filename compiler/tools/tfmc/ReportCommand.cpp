@@ -66,8 +66,8 @@ static ModelReport makeModelReport(CompiledModel &model, const ReportView &view,
   return std::move(*report);
 }
 
-static int sweep(const ReportArguments &arguments, const ModelReport &base,
-                 bool flops, llvm::raw_ostream &os) {
+/// What `--sweep` asks for; empty without one.
+static std::vector<SweepAxis> sweepAxes(const ReportArguments &arguments) {
   std::vector<SweepAxis> axes;
   for (const std::string &text : arguments.sweep) {
     llvm::Expected<SweepAxis> axis = parseSweepAxis(text);
@@ -80,7 +80,6 @@ static int sweep(const ReportArguments &arguments, const ModelReport &base,
                                                   "of its values once");
     axes.push_back(std::move(*axis));
   }
-  Defines defines = parseDefines(arguments.defines);
   // Each point is a model that is elaborated.
   constexpr size_t mostPoints = 10'000;
   size_t count = 1;
@@ -90,17 +89,42 @@ static int sweep(const ReportArguments &arguments, const ModelReport &base,
     throw CLI::ValidationError(
         "--sweep", "the grid has more than " + std::to_string(mostPoints) +
                        " points: leave some of the values out");
-  std::vector<SweepPoint> points =
-      runSweep(axes,
-               [&](llvm::ArrayRef<std::pair<std::string, std::string>> values,
-                   std::string &problem) -> std::optional<ModelReport> {
-                 Defines all = defines;
-                 all.insert(all.end(), values.begin(), values.end());
-                 CompiledModel model = loadModel(arguments.file, all, &problem);
-                 if (!model.module)
-                   return std::nullopt;
-                 return makeModelReport(model, ReportView(), flops);
-               });
+  return axes;
+}
+
+/// The model at one point of a grid. Each is elaborated anew, so that defaults
+/// that depend on others follow.
+static CompiledModel loadPoint(const ReportArguments &arguments,
+                               llvm::ArrayRef<SweepAxis> axes,
+                               const SweepPoint &point, std::string &problem) {
+  Defines defines = parseDefines(arguments.defines);
+  for (auto [axis, value] : llvm::zip(axes, point.values))
+    defines.emplace_back(axis.name, value);
+  return loadModel(arguments.file, defines, &problem);
+}
+
+/// The model that a report is about. Of a grid it is the file as it stands; a
+/// file that lacks what only the grid says is that of the first point possible.
+static CompiledModel loadSubject(const ReportArguments &arguments,
+                                 llvm::ArrayRef<SweepAxis> axes) {
+  Defines defines = parseDefines(arguments.defines);
+  std::string problem;
+  if (!axes.empty() && !loadModel(arguments.file, defines, &problem).module)
+    for (const SweepPoint &point : gridOf(axes))
+      if (CompiledModel model = loadPoint(arguments, axes, point, problem);
+          model.module)
+        return model;
+  return loadModel(arguments.file, defines);
+}
+
+static int sweep(const ReportArguments &arguments,
+                 llvm::ArrayRef<SweepAxis> axes, const ModelReport &base,
+                 bool flops, llvm::raw_ostream &os) {
+  std::vector<SweepPoint> points = gridOf(axes);
+  for (SweepPoint &point : points)
+    if (CompiledModel model = loadPoint(arguments, axes, point, point.problem);
+        model.module)
+      point.report = makeModelReport(model, ReportView(), flops);
   // Where nothing is possible there is one reason, and no table.
   bool possible = llvm::any_of(
       points, [](const SweepPoint &point) { return point.report.has_value(); });
@@ -306,8 +330,8 @@ static int report(ReportArguments arguments) {
       return 1;
     }
   }
-  CompiledModel model =
-      loadModel(arguments.file, parseDefines(arguments.defines));
+  std::vector<SweepAxis> axes = sweepAxes(arguments);
+  CompiledModel model = loadSubject(arguments, axes);
   if (!model.module || isInput(arguments.output, model.files))
     return 1;
   if (std::string why = wrongPrecision(*model.module, arguments.precision);
@@ -343,7 +367,7 @@ static int report(ReportArguments arguments) {
   llvm::raw_string_ostream os(text);
   int status = 0;
   if (!arguments.sweep.empty())
-    status = sweep(arguments, result, flops, os);
+    status = sweep(arguments, axes, result, flops, os);
   else if (!arguments.against.empty())
     status = against(arguments, result, describe(model), os);
   else if (json)
