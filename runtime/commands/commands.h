@@ -61,6 +61,19 @@ std::unique_ptr<Dataset> openDataFor(const CommonOptions &options,
                                      const Recipe &recipe,
                                      const DataRequest &request);
 
+/// The same for what a model learns, or is measured, with; says what of the
+/// data is not used.
+std::unique_ptr<Dataset> openData(const CommonOptions &options,
+                                  const Recipe &recipe,
+                                  const DataRequest &request);
+
+/// Data that is token ids needs no tokenizer.
+bool holdsIds(const DataSpec &data);
+
+/// What the tokenizer puts before texts, where the data has not.
+std::string missingBegin(const Recipe &recipe, const Tokenizer &tokenizer,
+                         const Dataset &data);
+
 /// Throws InputError if `path`, which is to be written, is this program, or a
 /// file that the model was made of: its source, data or tokenizer.
 void requireNoneOfModel(const std::string &path, const tfm_model &model);

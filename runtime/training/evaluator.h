@@ -119,6 +119,9 @@ struct ExactMatch {
   /// Prompts that also occur in the training part, and those that do not.
   Score seen;
   Score unseen;
+  Score all() const {
+    return {seen.asked + unseen.asked, seen.right + unseen.right};
+  }
 };
 
 /// One that is asked.

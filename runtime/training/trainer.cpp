@@ -537,13 +537,12 @@ bool Trainer::validate(TrainResult &result) {
   }
   if (!options.quiet) {
     progress->clear();
-    int64_t asked = match.seen.asked + match.unseen.asked;
-    say(fmt::format(
-        "step {}: validation loss {:.4f}{}\n", position.step, evaluation.loss,
-        asked == 0
-            ? ""
-            : fmt::format(", {} of {} answers right",
-                          match.seen.right + match.unseen.right, asked)));
+    const Score all = match.all();
+    say(fmt::format("step {}: validation loss {:.4f}{}\n", position.step,
+                    evaluation.loss,
+                    all.asked == 0 ? ""
+                                   : fmt::format(", {} of {} answers right",
+                                                 all.right, all.asked)));
   }
   bool isBetter =
       !position.bestValidation ||
