@@ -7,7 +7,7 @@
 
 #include "bench/TimeFunction.h"
 
-#include "runtime/progress.h"
+#include "runtime/support/progress.h"
 #include <algorithm>
 
 using namespace tfm;

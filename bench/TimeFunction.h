@@ -9,7 +9,7 @@
 #define TFM_BENCH_TIMEFUNCTION_H
 
 #include "bench/Crew.h"
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 #include <benchmark/benchmark.h>
 #include <functional>
 

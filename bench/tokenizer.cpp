@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/tokenizer/tokenizer.h"
-#include "runtime/files/atomic_file.h"
+#include "runtime/support/atomic_file.h"
 #include "runtime/tokenizer/train_word_bpe.h"
 
 #include <benchmark/benchmark.h>

@@ -7,8 +7,8 @@
 
 #include "compiler/driver/WorkFolder.h"
 
-#include "runtime/files/atomic_file.h"
-#include "runtime/files/system_call.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/system_call.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/FileSystem.h"

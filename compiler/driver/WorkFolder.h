@@ -8,7 +8,7 @@
 #ifndef TFM_DRIVER_WORKFOLDER_H
 #define TFM_DRIVER_WORKFOLDER_H
 
-#include "runtime/files/temporaries.h"
+#include "runtime/support/temporaries.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"

@@ -7,9 +7,9 @@
 
 #include "compiler/driver/WriteFile.h"
 
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
 #include "runtime/files/run_folder.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 

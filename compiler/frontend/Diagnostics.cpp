@@ -8,7 +8,7 @@
 #include "compiler/frontend/Diagnostics.h"
 
 #include "compiler/frontend/Embedded.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/utf8.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Unicode.h"

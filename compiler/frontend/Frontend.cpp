@@ -12,7 +12,7 @@
 #include "compiler/frontend/syntax/Parser.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "runtime/shell_word.h"
+#include "runtime/support/shell_word.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"

@@ -7,7 +7,7 @@
 
 #include "compiler/frontend/Source.h"
 
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/utf8.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"

@@ -8,11 +8,11 @@
 #include "compiler/report/Against.h"
 
 #include "compiler/report/Writers.h"
-#include "runtime/error.h"
-#include "runtime/files/gguf.h"
 #include "runtime/files/matching.h"
 #include "runtime/files/stored_tensor.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/formats/gguf.h"
+#include "runtime/support/error.h"
+#include "runtime/support/utf8.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

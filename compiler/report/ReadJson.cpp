@@ -7,7 +7,7 @@
 
 #include "compiler/report/ReadJson.h"
 
-#include "runtime/files/read_json.h"
+#include "runtime/support/read_json.h"
 
 using namespace tfm;
 

@@ -45,6 +45,14 @@ std::vector<SweepPoint> tfm::gridOf(llvm::ArrayRef<SweepAxis> axes) {
   return points;
 }
 
+std::vector<std::pair<std::string, std::string>>
+tfm::definesOf(llvm::ArrayRef<SweepAxis> axes, const SweepPoint &point) {
+  std::vector<std::pair<std::string, std::string>> defines;
+  for (auto [axis, value] : llvm::zip(axes, point.values))
+    defines.emplace_back(axis.name, value);
+  return defines;
+}
+
 std::string tfm::pointText(llvm::ArrayRef<SweepAxis> axes,
                            const SweepPoint &point) {
   std::string text;

@@ -36,6 +36,10 @@ llvm::Expected<SweepAxis> parseSweepAxis(llvm::StringRef text);
 /// Every point of the grid, the last axis fastest.
 std::vector<SweepPoint> gridOf(llvm::ArrayRef<SweepAxis> axes);
 
+/// The values of a point by their names, as `-D` gives them.
+std::vector<std::pair<std::string, std::string>>
+definesOf(llvm::ArrayRef<SweepAxis> axes, const SweepPoint &point);
+
 /// A point that is not possible, and why: `layers = x: ...`.
 std::string pointText(llvm::ArrayRef<SweepAxis> axes, const SweepPoint &point);
 

@@ -8,11 +8,11 @@
 #include "runtime/chat/chat_template.h"
 
 #include "runtime/chat/jinja_render.h"
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
-#include "runtime/files/read_json.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/read_json.h"
+#include "runtime/support/utf8.h"
 #include "runtime/tokenizer/gguf_tokenizer.h"
-#include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

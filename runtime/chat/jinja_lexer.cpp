@@ -8,7 +8,7 @@
 #include "runtime/chat/jinja_lexer.h"
 
 #include "runtime/chat/jinja_syntax.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/utf8.h"
 
 #include <charconv>
 #include <utility>

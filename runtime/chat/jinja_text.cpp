@@ -7,7 +7,7 @@
 
 #include "runtime/chat/jinja_text.h"
 
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/utf8.h"
 
 #include <algorithm>
 #include <utf8proc.h>

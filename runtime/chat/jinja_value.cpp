@@ -7,7 +7,7 @@
 
 #include "runtime/chat/jinja_value.h"
 
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/utf8.h"
 
 #include <algorithm>
 #include <charconv>

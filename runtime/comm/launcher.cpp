@@ -9,10 +9,10 @@
 
 #include "runtime/comm/witness.h"
 
-#include "runtime/files/atomic_file.h"
-#include "runtime/files/checksum.h"
-#include "runtime/progress.h"
-#include "runtime/shell_word.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/checksum.h"
+#include "runtime/support/progress.h"
+#include "runtime/support/shell_word.h"
 
 #include <algorithm>
 #include <array>

@@ -9,7 +9,7 @@
 #define TFM_RUNTIME_COMM_LAUNCHER_H
 
 #include "runtime/comm/processes.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 #include <cstdint>
 #include <memory>

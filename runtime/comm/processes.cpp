@@ -9,8 +9,8 @@
 
 #include "runtime/comm/witness.h"
 
-#include "runtime/error.h"
-#include "runtime/progress.h"
+#include "runtime/support/error.h"
+#include "runtime/support/progress.h"
 
 #include <algorithm>
 #include <chrono>

@@ -7,7 +7,7 @@
 
 #include "runtime/comm/separate_work.h"
 
-#include "runtime/progress.h"
+#include "runtime/support/progress.h"
 
 #include <algorithm>
 #include <utility>

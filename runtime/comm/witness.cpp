@@ -7,7 +7,7 @@
 
 #include "runtime/comm/witness.h"
 
-#include "runtime/files/temporaries.h"
+#include "runtime/support/temporaries.h"
 
 #include <csignal>
 #include <cstdlib>

@@ -14,14 +14,14 @@
 #include "runtime/commands/signals.h"
 #include "runtime/commands/usage.h"
 #include "runtime/device/choose_device.h"
-#include "runtime/device/memory.h"
 #include "runtime/device/variant.h"
-#include "runtime/error.h"
 #include "runtime/files/run_folder.h"
-#include "runtime/files/temporaries.h"
-#include "runtime/progress.h"
 #include "runtime/recipe.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/error.h"
+#include "runtime/support/memory.h"
+#include "runtime/support/progress.h"
+#include "runtime/support/temporaries.h"
+#include "runtime/support/utf8.h"
 
 #include <CLI/CLI.hpp>
 #include <atomic>

@@ -10,12 +10,12 @@
 #include "runtime/data/texts.h"
 #include "runtime/device/threads.h"
 #include "runtime/device/variant.h"
-#include "runtime/error.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/files/model_files.h"
 #include "runtime/files/weights.h"
-#include "runtime/progress.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/error.h"
+#include "runtime/support/progress.h"
+#include "runtime/support/utf8.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -9,7 +9,7 @@
 #define TFM_RUNTIME_COMMANDS_COMMANDS_H
 
 #include "runtime/comm/launcher.h"
-#include "runtime/files/safetensors.h"
+#include "runtime/formats/safetensors.h"
 #include "runtime/generation/generator.h"
 #include "runtime/tfm_model.h"
 #include "runtime/training/trainer.h"
@@ -97,7 +97,7 @@ int64_t sourceLength(const tfm_model &model, std::string_view function);
 std::vector<std::string> refusedCommands(const tfm_model &model);
 
 /// Commands print results on stdout, progress on stderr, and throw what goes
-/// wrong; see runtime/error.h.
+/// wrong; see runtime/support/error.h.
 void info(const tfm_model &descriptor, const CommonOptions &options);
 
 struct TrainCommand : CommonOptions {

@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/chat/find_chat.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/show_texts.h"
-#include "runtime/error.h"
-#include "runtime/tokenizer/find_tokenizer.h"
+#include "runtime/files/find_chat.h"
+#include "runtime/files/find_tokenizer.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -7,12 +7,12 @@
 
 #include "runtime/commands/commands.h"
 
-#include "runtime/chat/find_chat.h"
 #include "runtime/device/choose_device.h"
-#include "runtime/error.h"
-#include "runtime/progress.h"
-#include "runtime/tokenizer/find_tokenizer.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/files/find_chat.h"
+#include "runtime/files/find_tokenizer.h"
+#include "runtime/support/error.h"
+#include "runtime/support/progress.h"
+#include "runtime/support/utf8.h"
 #include "runtime/training/evaluator.h"
 
 #include <cmath>

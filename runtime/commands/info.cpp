@@ -8,13 +8,13 @@
 #include "runtime/commands/commands.h"
 
 #include "runtime/device/choose_device.h"
-#include "runtime/device/memory.h"
 #include "runtime/device/nccl.h"
 #include "runtime/device/variant.h"
-#include "runtime/error.h"
-#include "runtime/memory_needed.h"
-#include "runtime/progress.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/model/memory_needed.h"
+#include "runtime/support/error.h"
+#include "runtime/support/memory.h"
+#include "runtime/support/progress.h"
+#include "runtime/support/utf8.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -8,7 +8,7 @@
 #include "runtime/commands/prompts.h"
 
 #include "runtime/chat/chat_template.h"
-#include "runtime/files/read_json.h"
+#include "runtime/support/read_json.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -8,8 +8,8 @@
 #include "runtime/commands/show_texts.h"
 
 #include "runtime/commands/commands.h"
-#include "runtime/progress.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/progress.h"
+#include "runtime/support/utf8.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -7,20 +7,20 @@
 
 #include "runtime/commands/commands.h"
 
-#include "runtime/chat/find_chat.h"
 #include "runtime/comm/micro_batches.h"
 #include "runtime/device/choose_device.h"
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
 #include "runtime/files/checkpoint.h"
+#include "runtime/files/find_chat.h"
+#include "runtime/files/find_tokenizer.h"
 #include "runtime/files/model_files.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/run_log.h"
-#include "runtime/memory_needed.h"
-#include "runtime/progress.h"
-#include "runtime/shell_word.h"
-#include "runtime/tokenizer/find_tokenizer.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/model/memory_needed.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/progress.h"
+#include "runtime/support/shell_word.h"
+#include "runtime/support/utf8.h"
 #include "runtime/training/initialise.h"
 
 #include <algorithm>

@@ -13,7 +13,7 @@
 #ifndef TFM_RUNTIME_COMMANDS_USAGE_H
 #define TFM_RUNTIME_COMMANDS_USAGE_H
 
-#include "runtime/files/atomic_file.h"
+#include "runtime/support/atomic_file.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>

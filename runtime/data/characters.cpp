@@ -8,8 +8,8 @@
 #include "runtime/data/characters.h"
 
 #include "runtime/data/texts.h"
-#include "runtime/error.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/error.h"
+#include "runtime/support/utf8.h"
 
 #include <set>
 

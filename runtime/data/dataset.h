@@ -9,8 +9,8 @@
 #define TFM_RUNTIME_DATA_DATASET_H
 
 #include "runtime/data/texts.h"
-#include "runtime/error.h"
 #include "runtime/recipe.h"
+#include "runtime/support/error.h"
 #include "runtime/tokenizer/tokenizer.h"
 
 #include <cstdint>
@@ -109,6 +109,10 @@ void encodeData(const Tokenizer &tokenizer, std::string_view text,
     throw InputError(place() + ": " + error.what());
   }
 }
+
+/// The data's `begin` of prompts, where it has one.
+std::vector<int32_t> beginOfData(const Recipe &recipe,
+                                 const Tokenizer &tokenizer);
 
 /// How many of `count` items are for training: floor(count * (1 - share)).
 int64_t trainingShare(int64_t count, double validation);

@@ -7,8 +7,8 @@
 
 #include "runtime/data/dataset.h"
 #include "runtime/data/texts.h"
-#include "runtime/error.h"
 #include "runtime/philox.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <fmt/ranges.h>
@@ -363,6 +363,15 @@ private:
 
 std::unique_ptr<Dataset> openExamples(const DataRequest &request) {
   return std::make_unique<Examples>(request);
+}
+
+std::vector<int32_t> beginOfData(const Recipe &recipe,
+                                 const Tokenizer &tokenizer) {
+  // Where an encoder reads prompts it stands before the answers.
+  if (!recipe.hasEncoder && !isStream(recipe.data))
+    if (std::optional<int32_t> id = tokenizer.findText(recipe.data.begin))
+      return {*id};
+  return {};
 }
 
 } // namespace tfm

@@ -7,8 +7,8 @@
 
 #include "runtime/data/order.h"
 
-#include "runtime/error.h"
 #include "runtime/philox.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <fmt/format.h>

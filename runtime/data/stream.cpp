@@ -8,10 +8,10 @@
 #include "runtime/data/dataset.h"
 #include "runtime/data/texts.h"
 #include "runtime/data/token_file.h"
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
-#include "runtime/files/checksum.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/checksum.h"
+#include "runtime/support/error.h"
+#include "runtime/support/utf8.h"
 
 #include <algorithm>
 #include <cmath>

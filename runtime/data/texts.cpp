@@ -9,10 +9,10 @@
 
 #include "runtime/chat/chat_template.h"
 #include "runtime/data/numpy_random.h"
-#include "runtime/device/memory.h"
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
-#include "runtime/files/read_json.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/memory.h"
+#include "runtime/support/read_json.h"
 
 #include <algorithm>
 #include <ctime>

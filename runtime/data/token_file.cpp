@@ -7,8 +7,8 @@
 
 #include "runtime/data/token_file.h"
 
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <array>

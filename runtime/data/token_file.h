@@ -8,7 +8,7 @@
 #ifndef TFM_RUNTIME_DATA_TOKEN_FILE_H
 #define TFM_RUNTIME_DATA_TOKEN_FILE_H
 
-#include "runtime/files/regular_file.h"
+#include "runtime/support/regular_file.h"
 
 #include <cstdint>
 #include <optional>

@@ -8,9 +8,9 @@
 #include "runtime/device/choose_device.h"
 
 #include "runtime/device/cpu_device.h"
-#include "runtime/device/memory.h"
 #include "runtime/device/variant.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
+#include "runtime/support/memory.h"
 
 #include <charconv>
 #include <cstdio>

@@ -15,7 +15,7 @@
 #ifndef TFM_RUNTIME_DEVICE_CUDA_DRIVER_H
 #define TFM_RUNTIME_DEVICE_CUDA_DRIVER_H
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 #include "runtime/device/nccl.h"
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 #include <dlfcn.h>
 #include <exception>

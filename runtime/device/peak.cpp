@@ -7,9 +7,9 @@
 
 #include "runtime/device/peak.h"
 
-#include "runtime/device/memory.h"
 #include "runtime/device/variant.h"
-#include "runtime/progress.h"
+#include "runtime/support/memory.h"
+#include "runtime/support/progress.h"
 #include "runtime/tfm_model.h"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 
 #include "runtime/device/threads.h"
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <climits>

@@ -11,7 +11,7 @@
 #include "runtime/device/device.h"
 #include "runtime/tfm_model.h"
 
-#include "runtime/device/control_groups.h"
+#include "runtime/support/control_groups.h"
 #include <algorithm>
 #include <atomic>
 #include <cstdint>

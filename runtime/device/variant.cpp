@@ -8,7 +8,7 @@
 #include "runtime/device/variant.h"
 
 #include "runtime/device/cpu_features.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 #include <cstdio>
 #include <stdexcept>

@@ -7,16 +7,16 @@
 
 #include "runtime/files/adapter.h"
 
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
 #include "runtime/files/export_folder.h"
 #include "runtime/files/hf_config.h"
 #include "runtime/files/matching.h"
 #include "runtime/files/merge.h"
-#include "runtime/files/temporaries.h"
 #include "runtime/files/weights.h"
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 #include "runtime/recipe.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/temporaries.h"
 
 #include <algorithm>
 #include <cmath>

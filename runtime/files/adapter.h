@@ -8,7 +8,7 @@
 #ifndef TFM_RUNTIME_FILES_ADAPTER_H
 #define TFM_RUNTIME_FILES_ADAPTER_H
 
-#include "runtime/files/safetensors.h"
+#include "runtime/formats/safetensors.h"
 
 #include <string>
 

@@ -7,15 +7,15 @@
 
 #include "runtime/files/checkpoint.h"
 
-#include "runtime/device/memory.h"
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
-#include "runtime/files/checksum.h"
 #include "runtime/files/hf_config.h"
 #include "runtime/files/run_log.h"
 #include "runtime/files/weights.h"
 #include "runtime/recipe.h"
-#include "runtime/shell_word.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/checksum.h"
+#include "runtime/support/error.h"
+#include "runtime/support/memory.h"
+#include "runtime/support/shell_word.h"
 #include "runtime/tokenizer/tokenizer.h"
 
 #include <fmt/format.h>

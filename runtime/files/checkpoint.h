@@ -16,7 +16,7 @@
 #include "runtime/files/run_folder.h"
 #include "runtime/files/run_state.h"
 #include "runtime/files/weights.h"
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 
 #include <functional>
 #include <optional>

@@ -8,7 +8,7 @@
 #ifndef TFM_RUNTIME_FILES_EXPORT_FOLDER_H
 #define TFM_RUNTIME_FILES_EXPORT_FOLDER_H
 
-#include "runtime/files/safetensors.h"
+#include "runtime/formats/safetensors.h"
 
 #include <map>
 #include <string>

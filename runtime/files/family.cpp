@@ -7,9 +7,9 @@
 
 #include "runtime/files/family.h"
 
-#include "runtime/error.h"
 #include "runtime/files/graph_judge.h"
-#include "runtime/files/read_json.h"
+#include "runtime/support/error.h"
+#include "runtime/support/read_json.h"
 
 #include <algorithm>
 #include <cmath>
@@ -265,17 +265,6 @@ json readFamily(const std::string &name,
     if (!all.contains(member))
       wrongTable(nameOf(name), std::string("has no `") + member + "`");
   return all;
-}
-
-json &placeOf(json &config, const std::string &key) {
-  json *at = &config;
-  for (size_t begin = 0, end = 0; end != key.size(); begin = end + 1) {
-    end = std::min(key.find('.', begin), key.size());
-    if (!at->is_object())
-      *at = json::object();
-    at = &(*at)[key.substr(begin, end - begin)];
-  }
-  return *at;
 }
 
 std::vector<std::string> unusedTensors(const std::string &family) {

@@ -82,10 +82,6 @@ nlohmann::json writeByFamily(
     const std::function<std::optional<nlohmann::json>(const std::string &)>
         &valueOf);
 
-/// Where a config.json has the value of a key; dots lead into objects, which
-/// are made where there are none.
-nlohmann::json &placeOf(nlohmann::json &config, const std::string &key);
-
 /// Of the config.json of a larger model, one that reads pictures, too, what
 /// concerns the model of this family in it: the object of its own keys, and
 /// beside it what the family knows of the whole, which counts more. Nothing

@@ -7,14 +7,14 @@
 
 #include "runtime/files/hf_config.h"
 
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
 #include "runtime/files/family.h"
-#include "runtime/files/gguf.h"
 #include "runtime/files/graph_judge.h"
 #include "runtime/files/hub.h"
-#include "runtime/files/read_json.h"
+#include "runtime/formats/gguf.h"
 #include "runtime/recipe.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/read_json.h"
 
 #include <algorithm>
 #include <fmt/format.h>

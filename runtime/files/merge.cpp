@@ -7,10 +7,11 @@
 
 #include "runtime/files/merge.h"
 
-#include "runtime/error.h"
 #include "runtime/files/matching.h"
-#include "runtime/model.h"
+#include "runtime/files/weights.h"
+#include "runtime/model/model.h"
 #include "runtime/recipe.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <map>

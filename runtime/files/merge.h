@@ -8,7 +8,7 @@
 #ifndef TFM_RUNTIME_FILES_MERGE_H
 #define TFM_RUNTIME_FILES_MERGE_H
 
-#include "runtime/files/safetensors.h"
+#include "runtime/formats/safetensors.h"
 
 #include <nlohmann/json_fwd.hpp>
 #include <vector>

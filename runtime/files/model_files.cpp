@@ -7,7 +7,7 @@
 
 #include "runtime/files/model_files.h"
 
-#include "runtime/files/atomic_file.h"
+#include "runtime/support/atomic_file.h"
 
 #include <algorithm>
 #include <filesystem>

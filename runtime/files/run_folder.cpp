@@ -7,12 +7,12 @@
 
 #include "runtime/files/run_folder.h"
 
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
-#include "runtime/files/safetensors.h"
-#include "runtime/files/system_call.h"
-#include "runtime/progress.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/formats/safetensors.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/progress.h"
+#include "runtime/support/system_call.h"
+#include "runtime/support/utf8.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -40,9 +40,9 @@
 #ifndef TFM_RUNTIME_FILES_RUN_FOLDER_H
 #define TFM_RUNTIME_FILES_RUN_FOLDER_H
 
-#include "runtime/files/atomic_file.h"
-#include "runtime/files/folder_lock.h"
 #include "runtime/files/run_state.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/folder_lock.h"
 
 #include <cstdint>
 #include <optional>

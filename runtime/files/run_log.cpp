@@ -7,12 +7,12 @@
 
 #include "runtime/files/run_log.h"
 
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
-#include "runtime/files/read_json.h"
 #include "runtime/files/run_folder.h"
-#include "runtime/files/system_call.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/read_json.h"
+#include "runtime/support/system_call.h"
+#include "runtime/support/utf8.h"
 
 #include <algorithm>
 #include <cerrno>

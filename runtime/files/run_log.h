@@ -8,7 +8,7 @@
 #ifndef TFM_RUNTIME_FILES_RUN_LOG_H
 #define TFM_RUNTIME_FILES_RUN_LOG_H
 
-#include "runtime/files/checksum.h"
+#include "runtime/support/checksum.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -7,9 +7,9 @@
 
 #include "runtime/files/run_state.h"
 
-#include "runtime/error.h"
-#include "runtime/files/checksum.h"
-#include "runtime/files/read_json.h"
+#include "runtime/support/checksum.h"
+#include "runtime/support/error.h"
+#include "runtime/support/read_json.h"
 
 #include <cmath>
 #include <fmt/format.h>

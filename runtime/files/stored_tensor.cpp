@@ -7,9 +7,9 @@
 
 #include "runtime/files/stored_tensor.h"
 
-#include "runtime/error.h"
-#include "runtime/float16.h"
-#include "runtime/quantise.h"
+#include "runtime/model/quantise.h"
+#include "runtime/support/error.h"
+#include "runtime/support/float16.h"
 
 #include <algorithm>
 #include <charconv>

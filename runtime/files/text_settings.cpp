@@ -7,12 +7,12 @@
 
 #include "runtime/files/text_settings.h"
 
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
-#include "runtime/files/gguf.h"
 #include "runtime/files/hub.h"
-#include "runtime/files/read_json.h"
 #include "runtime/files/run_folder.h"
+#include "runtime/formats/gguf.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/read_json.h"
 #include "runtime/tokenizer/gguf_tokenizer.h"
 
 namespace tfm {

@@ -7,15 +7,15 @@
 
 #include "runtime/files/weights.h"
 
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
 #include "runtime/files/family.h"
-#include "runtime/files/gguf.h"
 #include "runtime/files/matching.h"
-#include "runtime/files/read_json.h"
 #include "runtime/files/stored_tensor.h"
-#include "runtime/model.h"
+#include "runtime/formats/gguf.h"
+#include "runtime/model/model.h"
 #include "runtime/recipe.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/read_json.h"
 
 #include <algorithm>
 #include <bit>
@@ -530,6 +530,24 @@ void loadParameters(Model &model, const WeightFiles &weights,
       });
     throw;
   }
+}
+
+std::vector<FloatTensor> parameterTensors(const Model &model) {
+  std::vector<FloatTensor> tensors;
+  for (const tfm_parameter &parameter : model.parameters()) {
+    FloatTensor &tensor = tensors.emplace_back();
+    tensor.name = parameter.name;
+    tensor.aliases.assign(parameter.aliases,
+                          parameter.aliases + parameter.alias_count);
+    tensor.shape = shapeOf(parameter);
+    tensor.outputAxis = parameter.output_axis;
+    tensor.read = [&] { return model.readValue(parameter); };
+    if (parameter.dtype == TFM_I8)
+      tensor.readInt8 = [&] { return model.readInt8(parameter); };
+    if (parameter.dtype == TFM_I4)
+      tensor.readInt4 = [&] { return model.readInt4(parameter); };
+  }
+  return tensors;
 }
 
 } // namespace tfm

@@ -8,8 +8,8 @@
 #ifndef TFM_RUNTIME_FILES_WEIGHTS_H
 #define TFM_RUNTIME_FILES_WEIGHTS_H
 
-#include "runtime/files/checksum.h"
-#include "runtime/files/safetensors.h"
+#include "runtime/formats/safetensors.h"
+#include "runtime/support/checksum.h"
 
 #include <filesystem>
 #include <map>
@@ -97,6 +97,9 @@ std::string requantisedNote(const WeightFiles &weights,
 /// keeps its value then.
 void loadParameters(Model &model, const WeightFiles &weights,
                     Unmatched *unmatched = nullptr);
+
+/// All parameters as tensors to be written, while the model is there.
+std::vector<FloatTensor> parameterTensors(const Model &model);
 
 } // namespace tfm
 

@@ -7,12 +7,12 @@
 
 #include "runtime/generation/generator.h"
 
-#include "runtime/data/texts.h"
-#include "runtime/error.h"
+#include "runtime/data/dataset.h"
 #include "runtime/files/text_settings.h"
 #include "runtime/generation/lookahead.h"
 #include "runtime/philox.h"
-#include "runtime/progress.h"
+#include "runtime/support/error.h"
+#include "runtime/support/progress.h"
 
 #include <algorithm>
 #include <optional>
@@ -337,15 +337,6 @@ std::vector<size_t> generateAll(LogitsSource &source,
     source.next(steps, draw);
     audience.drew(steps.size());
   }
-}
-
-std::vector<int32_t> beginOfData(const Recipe &recipe,
-                                 const Tokenizer &tokenizer) {
-  // Where an encoder reads prompts it stands before the answers.
-  if (!recipe.hasEncoder && !isStream(recipe.data))
-    if (std::optional<int32_t> id = tokenizer.findText(recipe.data.begin))
-      return {*id};
-  return {};
 }
 
 std::vector<int32_t> beginOf(const Recipe &recipe, const Tokenizer &tokenizer) {

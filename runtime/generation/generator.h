@@ -11,8 +11,8 @@
 #include "runtime/generation/logits_source.h"
 #include "runtime/generation/sampler.h"
 #include "runtime/recipe.h"
+#include "runtime/support/utf8.h"
 #include "runtime/tokenizer/tokenizer.h"
-#include "runtime/tokenizer/utf8.h"
 
 #include <atomic>
 #include <functional>
@@ -160,11 +160,8 @@ std::vector<size_t> generateAll(LogitsSource &logits,
                                 int64_t copies, const GenerateOptions &options,
                                 TextAudience &audience);
 
-/// The data's `begin` of prompts, where it has one.
-std::vector<int32_t> beginOfData(const Recipe &recipe,
-                                 const Tokenizer &tokenizer);
-
-/// What prompts begin with: that, else what the tokenizer puts before texts.
+/// What prompts begin with: the data's `begin`, else what the tokenizer puts
+/// before texts.
 std::vector<int32_t> beginOf(const Recipe &recipe, const Tokenizer &tokenizer);
 
 /// Of a model whose encoder reads the prompts. An answer begins with the data's

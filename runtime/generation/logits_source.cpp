@@ -7,11 +7,11 @@
 
 #include "runtime/generation/logits_source.h"
 
+#include "runtime/data/source_input.h"
 #include "runtime/device/in_pieces.h"
-#include "runtime/error.h"
+#include "runtime/files/find_tokenizer.h"
 #include "runtime/recipe.h"
-#include "runtime/source_input.h"
-#include "runtime/tokenizer/find_tokenizer.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <cmath>

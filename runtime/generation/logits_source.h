@@ -9,7 +9,7 @@
 #define TFM_RUNTIME_GENERATION_LOGITS_SOURCE_H
 
 #include "runtime/generation/logits.h"
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 
 #include <cstdint>
 #include <functional>

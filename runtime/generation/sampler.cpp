@@ -7,7 +7,7 @@
 
 #include "runtime/generation/sampler.h"
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <array>

@@ -8,8 +8,8 @@
 #ifndef TFM_RUNTIME_GENERATION_SAMPLER_H
 #define TFM_RUNTIME_GENERATION_SAMPLER_H
 
-#include "runtime/error.h"
 #include "runtime/generation/logits.h"
+#include "runtime/support/error.h"
 
 #include <cstdint>
 #include <span>

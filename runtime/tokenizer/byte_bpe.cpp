@@ -11,11 +11,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
+#include "runtime/support/utf8.h"
 #include "runtime/tokenizer/bpe_merges.h"
 #include "runtime/tokenizer/byte_characters.h"
 #include "runtime/tokenizer/pretokenizer.h"
-#include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -8,7 +8,7 @@
 #ifndef TFM_RUNTIME_TOKENIZER_BYTE_CHARACTERS_H
 #define TFM_RUNTIME_TOKENIZER_BYTE_CHARACTERS_H
 
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/utf8.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -7,11 +7,11 @@
 
 #include "runtime/tokenizer/cutter.h"
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
+#include "runtime/support/utf8.h"
 #include "runtime/tokenizer/byte_characters.h"
 #include "runtime/tokenizer/normalizer.h"
 #include "runtime/tokenizer/pretokenizer.h"
-#include "runtime/tokenizer/utf8.h"
 #include "runtime/tokenizer/vocabulary.h"
 
 #include <algorithm>

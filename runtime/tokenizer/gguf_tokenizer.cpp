@@ -14,7 +14,7 @@
 
 #include "runtime/tokenizer/gguf_tokenizer.h"
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "runtime/tokenizer/sentencepiece.h"
 #include "runtime/tokenizer/vocabulary.h"
 

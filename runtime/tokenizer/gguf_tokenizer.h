@@ -8,7 +8,7 @@
 #ifndef TFM_RUNTIME_TOKENIZER_GGUF_TOKENIZER_H
 #define TFM_RUNTIME_TOKENIZER_GGUF_TOKENIZER_H
 
-#include "runtime/files/gguf.h"
+#include "runtime/formats/gguf.h"
 #include "runtime/tokenizer/tokenizer.h"
 
 #include <cstdint>

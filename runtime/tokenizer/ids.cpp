@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/error.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/error.h"
+#include "runtime/support/utf8.h"
 #include "runtime/tokenizer/vocabulary.h"
 
 #include <charconv>

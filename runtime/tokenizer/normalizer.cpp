@@ -7,9 +7,9 @@
 
 #include "runtime/tokenizer/normalizer.h"
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
+#include "runtime/support/utf8.h"
 #include "runtime/tokenizer/pretokenizer.h"
-#include "runtime/tokenizer/utf8.h"
 #include "runtime/tokenizer/vocabulary.h"
 
 #include <algorithm>

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
 #include "runtime/recipe.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
 #include "runtime/tokenizer/bpe_merges.h"
 #include "runtime/tokenizer/gguf_tokenizer.h"
 

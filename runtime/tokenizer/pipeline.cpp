@@ -12,12 +12,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
+#include "runtime/support/utf8.h"
 #include "runtime/tokenizer/bpe_merges.h"
 #include "runtime/tokenizer/cutter.h"
 #include "runtime/tokenizer/normalizer.h"
 #include "runtime/tokenizer/token_decoder.h"
-#include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
 #include <array>

@@ -7,7 +7,7 @@
 
 #include "runtime/tokenizer/plain_table.h"
 
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/utf8.h"
 
 namespace tfm {
 

@@ -7,8 +7,8 @@
 
 #include "runtime/tokenizer/pretokenizer.h"
 
-#include "runtime/error.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/error.h"
+#include "runtime/support/utf8.h"
 
 #include <algorithm>
 #include <cstring>

@@ -15,9 +15,9 @@
 
 #include "runtime/tokenizer/sentencepiece.h"
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
+#include "runtime/support/utf8.h"
 #include "runtime/tokenizer/normalizer.h"
-#include "runtime/tokenizer/utf8.h"
 #include "runtime/tokenizer/vocabulary.h"
 
 #include <algorithm>

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
-#include "runtime/files/read_json.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/read_json.h"
 #include "runtime/tokenizer/vocabulary.h"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 
 #include "runtime/tokenizer/token_decoder.h"
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "runtime/tokenizer/byte_characters.h"
 
 #include <algorithm>

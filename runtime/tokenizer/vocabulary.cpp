@@ -7,10 +7,10 @@
 
 #include "runtime/tokenizer/vocabulary.h"
 
-#include "runtime/error.h"
-#include "runtime/files/read_json.h"
+#include "runtime/support/error.h"
+#include "runtime/support/read_json.h"
+#include "runtime/support/utf8.h"
 #include "runtime/tokenizer/plain_table.h"
-#include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
 #include <array>

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/error.h"
-#include "runtime/files/read_json.h"
+#include "runtime/support/error.h"
+#include "runtime/support/read_json.h"
 #include "runtime/tokenizer/plain_table.h"
 
 #include <algorithm>

@@ -7,9 +7,9 @@
 
 #include "runtime/training/evaluator.h"
 
-#include "runtime/error.h"
 #include "runtime/generation/generator.h"
 #include "runtime/generation/sampler.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,10 +10,10 @@
 
 #include "runtime/comm/processes.h"
 #include "runtime/data/dataset.h"
-#include "runtime/model.h"
-#include "runtime/progress.h"
+#include "runtime/data/source_input.h"
+#include "runtime/model/model.h"
 #include "runtime/recipe.h"
-#include "runtime/source_input.h"
+#include "runtime/support/progress.h"
 
 #include <optional>
 #include <span>

@@ -8,7 +8,7 @@
 #ifndef TFM_RUNTIME_TRAINING_INITIALISE_H
 #define TFM_RUNTIME_TRAINING_INITIALISE_H
 
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 
 namespace tfm {
 

@@ -7,9 +7,9 @@
 
 #include "runtime/training/profile.h"
 
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
-#include "runtime/progress.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/progress.h"
 
 #include <algorithm>
 #include <filesystem>

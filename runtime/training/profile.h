@@ -8,8 +8,8 @@
 #ifndef TFM_RUNTIME_TRAINING_PROFILE_H
 #define TFM_RUNTIME_TRAINING_PROFILE_H
 
-#include "runtime/files/atomic_file.h"
-#include "runtime/model.h"
+#include "runtime/model/model.h"
+#include "runtime/support/atomic_file.h"
 
 #include <cstdint>
 #include <optional>

@@ -7,10 +7,10 @@
 
 #include "runtime/training/shared_update.h"
 
-#include "runtime/comm/row_arithmetic.h"
 #include "runtime/device/variant.h"
-#include "runtime/error.h"
-#include "runtime/progress.h"
+#include "runtime/support/error.h"
+#include "runtime/support/progress.h"
+#include "runtime/training/row_arithmetic.h"
 
 #include <algorithm>
 #include <cfenv>

@@ -8,8 +8,8 @@
 #ifndef TFM_RUNTIME_TRAINING_SHARED_UPDATE_H
 #define TFM_RUNTIME_TRAINING_SHARED_UPDATE_H
 
-#include "runtime/comm/row_exchange.h"
-#include "runtime/model.h"
+#include "runtime/model/model.h"
+#include "runtime/training/row_exchange.h"
 
 #include <array>
 #include <exception>

@@ -8,11 +8,11 @@
 #include "runtime/training/trainer.h"
 
 #include "runtime/device/variant.h"
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
-#include "runtime/files/checksum.h"
-#include "runtime/shell_word.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/checksum.h"
+#include "runtime/support/error.h"
+#include "runtime/support/shell_word.h"
+#include "runtime/support/utf8.h"
 #include "runtime/training/initialise.h"
 #include "runtime/training/learning_rate.h"
 

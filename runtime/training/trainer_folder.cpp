@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
-#include "runtime/files/checksum.h"
 #include "runtime/files/text_settings.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/checksum.h"
+#include "runtime/support/error.h"
+#include "runtime/support/utf8.h"
 #include "runtime/training/trainer.h"
 
 #include <fmt/format.h>

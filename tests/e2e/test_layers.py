@@ -18,7 +18,7 @@ LAYERS = {
     "compiler/schedule": ["compiler/dialect", "compiler/transforms", "compiler/target/KernelTarget.h"],
     "compiler/target": ["compiler/dialect", "compiler/schedule", "runtime/philox.h",
                         "runtime/device/cpu_features.h", "runtime/device/variant.h",
-                        "runtime/files/temporaries.h"],
+                        "runtime/support/temporaries.h"],
     # No kernels: `tfmc check` is a frontend alone.
     "compiler/frontend": ["compiler/support", "compiler/dialect", "runtime"],
     "compiler/report": ["compiler/support", "compiler/dialect", "compiler/transforms", "runtime"],
@@ -26,6 +26,11 @@ LAYERS = {
                         "compiler/frontend", "runtime"],
     "compiler/tools": ["compiler", "runtime"],
 }
+
+# The folders of the runtime, from the lowest: each may include from those before it. `runtime` is the
+# files beside them; `main.cpp`, the entry, is above all.
+RUNTIME = ["support", "runtime", "comm", "device", "model", "formats", "tokenizer", "chat", "data", "files",
+           "generation", "training", "commands"]
 
 # A target's folder, and who reaches into it from outside: its registration alone, as everything else
 # asks for a target by its name.
@@ -45,7 +50,7 @@ HAVE_A_DEVICE = {
 # What names a place in the arena: fields of the descriptor that `Model` alone turns into reads and
 # writes, and the arena's first byte, which is there for tests.
 PLACE = re.compile(r"(?:\.|->)(?:offset|gradient)\b|\bparameter\.(?:value|state)\b|\bmodel(?:\.|->)place\(|\barenaBytes\b")
-KNOW_PLACES = {"runtime/model.cpp", "runtime/model.h"}
+KNOW_PLACES = {"runtime/model/model.cpp", "runtime/model/model.h"}
 
 
 def within(path, folder):
@@ -81,6 +86,15 @@ class Layers(unittest.TestCase):
             if included != "runtime/tfm_model.h" and \
                     not any(within(included, allowed) for allowed in [layer, *LAYERS[layer]]):
                 wrong.append(f"{file} includes {included}")
+        self.assertEqual(wrong, [])
+
+    def test_no_folder_of_the_runtime_knows_what_is_above_it(self):
+        self.assertEqual({path.name for path in (ROOT / "runtime").iterdir() if path.is_dir()} | {"runtime"},
+                         set(RUNTIME))
+        height = {folder: i for i, folder in enumerate(RUNTIME)}
+        wrong = [f"{file} includes {included}" for file, included in includes()
+                 if within(file, "runtime") and file != "runtime/main.cpp"
+                 and height[included.split("/")[-2]] > height[file.split("/")[-2]]]
         self.assertEqual(wrong, [])
 
     def test_only_its_registration_knows_a_target(self):

@@ -7,7 +7,7 @@
 
 #include "tests/emulator/Lower.h"
 
-#include "runtime/float16.h"
+#include "runtime/support/float16.h"
 
 #include <cmath>
 

@@ -16,7 +16,7 @@
 
 #include "compiler/frontend/format/FormatLine.h"
 #include "compiler/frontend/syntax/Parser.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/utf8.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"

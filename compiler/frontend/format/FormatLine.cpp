@@ -12,7 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/frontend/format/FormatLine.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/utf8.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"

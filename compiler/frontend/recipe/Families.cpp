@@ -11,8 +11,8 @@
 #include "compiler/frontend/recipe/Reading.h"
 #include "compiler/frontend/recipe/Recipe.h"
 #include "compiler/frontend/syntax/Parser.h"
-#include "runtime/files/atomic_file.h"
 #include "runtime/files/family.h"
+#include "runtime/support/atomic_file.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"

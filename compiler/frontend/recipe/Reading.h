@@ -8,7 +8,7 @@
 #ifndef TFM_FRONTEND_RECIPE_READING_H
 #define TFM_FRONTEND_RECIPE_READING_H
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "llvm/Support/Error.h"
 
 namespace tfm {

@@ -8,8 +8,8 @@
 #include "compiler/frontend/recipe/Recipe.h"
 
 #include "runtime/data/texts.h"
-#include "runtime/error.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/error.h"
+#include "runtime/support/utf8.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"

@@ -10,8 +10,8 @@
 #include "compiler/frontend/recipe/Reading.h"
 #include "runtime/data/characters.h"
 #include "runtime/recipe.h"
+#include "runtime/support/utf8.h"
 #include "runtime/tokenizer/tokenizer.h"
-#include "runtime/tokenizer/utf8.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -7,7 +7,7 @@
 
 #include "compiler/target/cuda/Assemble.h"
 
-#include "runtime/files/temporaries.h"
+#include "runtime/support/temporaries.h"
 #include "runtime/tfm_model.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"

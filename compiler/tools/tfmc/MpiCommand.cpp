@@ -12,8 +12,8 @@
 #include "compiler/driver/WorkFolder.h"
 #include "compiler/driver/WriteFile.h"
 #include "runtime/commands/usage.h"
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/BinaryFormat/ELF.h"

@@ -10,7 +10,7 @@
 #include "Templates.h"
 
 #include "compiler/frontend/format/Format.h"
-#include "runtime/shell_word.h"
+#include "runtime/support/shell_word.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"

@@ -8,10 +8,10 @@
 #include "Output.h"
 
 #include "compiler/driver/WriteFile.h"
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
 #include "runtime/files/model_files.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/utf8.h"
 
 #include "llvm/Support/raw_ostream.h"
 

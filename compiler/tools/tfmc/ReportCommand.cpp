@@ -98,8 +98,7 @@ static CompiledModel loadPoint(const ReportArguments &arguments,
                                llvm::ArrayRef<SweepAxis> axes,
                                const SweepPoint &point, std::string &problem) {
   Defines defines = parseDefines(arguments.defines);
-  for (auto [axis, value] : llvm::zip(axes, point.values))
-    defines.emplace_back(axis.name, value);
+  llvm::append_range(defines, definesOf(axes, point));
   return loadModel(arguments.file, defines, &problem);
 }
 

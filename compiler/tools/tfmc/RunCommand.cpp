@@ -15,9 +15,9 @@
 #include "compiler/driver/Pipelines.h"
 #include "compiler/report/Writers.h"
 #include "runtime/commands/usage.h"
-#include "runtime/files/gguf.h"
-#include "runtime/files/system_call.h"
-#include "runtime/shell_word.h"
+#include "runtime/formats/gguf.h"
+#include "runtime/support/shell_word.h"
+#include "runtime/support/system_call.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"

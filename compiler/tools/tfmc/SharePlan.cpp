@@ -19,7 +19,7 @@
 #include "compiler/transforms/Optimizer.h"
 
 #include "runtime/comm/micro_batches.h"
-#include "runtime/comm/sum_turns.h"
+#include "runtime/training/sum_turns.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 

@@ -10,11 +10,11 @@
 
 #include "runtime/commands/usage.h"
 #include "runtime/data/texts.h"
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
-#include "runtime/files/temporaries.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/temporaries.h"
+#include "runtime/support/utf8.h"
 #include "runtime/tokenizer/train_word_bpe.h"
-#include "runtime/tokenizer/utf8.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"

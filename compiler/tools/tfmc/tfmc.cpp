@@ -12,7 +12,7 @@
 
 #include "runtime/commands/crash.h"
 #include "runtime/commands/usage.h"
-#include "runtime/files/temporaries.h"
+#include "runtime/support/temporaries.h"
 
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/ErrorHandling.h"

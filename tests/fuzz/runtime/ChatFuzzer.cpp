@@ -12,7 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/chat/chat_template.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/fuzz/support/Dice.h"
 #include "tests/fuzz/support/TimeLimit.h"
 

@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/error.h"
 #include "runtime/files/hf_config.h"
+#include "runtime/support/error.h"
 #include "tests/fuzz/runtime/JsonInput.h"
 #include "tests/fuzz/support/Folder.h"
 #include "tests/fuzz/support/TimeLimit.h"

@@ -14,11 +14,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/device/cpu_device.h"
-#include "runtime/error.h"
 #include "runtime/files/checkpoint.h"
+#include "runtime/files/find_tokenizer.h"
 #include "runtime/files/weights.h"
-#include "runtime/model.h"
-#include "runtime/tokenizer/find_tokenizer.h"
+#include "runtime/model/model.h"
+#include "runtime/support/error.h"
 #include "tests/fuzz/runtime/JsonMutator.h"
 #include "tests/fuzz/runtime/SafetensorsMutator.h"
 #include "tests/fuzz/support/Folder.h"

@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/error.h"
-#include "runtime/files/gguf.h"
+#include "runtime/formats/gguf.h"
+#include "runtime/support/error.h"
 #include "runtime/tokenizer/gguf_tokenizer.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "tests/fuzz/support/TimeLimit.h"

@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/error.h"
-#include "runtime/files/safetensors.h"
+#include "runtime/formats/safetensors.h"
+#include "runtime/support/error.h"
 #include "tests/fuzz/runtime/SafetensorsMutator.h"
 #include "tests/fuzz/support/TimeLimit.h"
 

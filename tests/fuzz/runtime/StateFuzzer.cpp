@@ -10,9 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/error.h"
-#include "runtime/files/checksum.h"
 #include "runtime/files/run_state.h"
+#include "runtime/support/checksum.h"
+#include "runtime/support/error.h"
 #include "tests/fuzz/runtime/JsonMutator.h"
 #include "tests/fuzz/support/TimeLimit.h"
 

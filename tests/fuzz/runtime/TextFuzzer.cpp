@@ -10,9 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/files/atomic_file.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/utf8.h"
 #include "runtime/tokenizer/tokenizer.h"
-#include "runtime/tokenizer/utf8.h"
 #include "tests/fuzz/support/TimeLimit.h"
 
 #include <cstdlib>

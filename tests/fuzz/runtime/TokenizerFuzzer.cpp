@@ -12,8 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/error.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/error.h"
+#include "runtime/support/utf8.h"
 #include "runtime/tokenizer/vocabulary.h"
 #include "tests/fuzz/runtime/TokenizerMutator.h"
 #include "tests/fuzz/support/TimeLimit.h"

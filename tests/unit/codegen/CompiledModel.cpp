@@ -11,7 +11,7 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Compile.h"
 #include "compiler/driver/Pipelines.h"
-#include "runtime/float16.h"
+#include "runtime/support/float16.h"
 #include "tests/unit/codegen/EmulatedGpu.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/IR/LLVMContext.h"

@@ -7,7 +7,7 @@
 
 #include "compiler/driver/Compile.h"
 #include "runtime/device/cpu_device.h"
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 #include "tests/unit/codegen/CompiledModel.h"
 #include "tests/unit/oracle/Gradients.h"
 

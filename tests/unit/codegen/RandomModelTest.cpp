@@ -20,8 +20,8 @@
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/Passes.h"
 #include "compiler/transforms/Passes.h"
-#include "runtime/float16.h"
-#include "runtime/quantise.h"
+#include "runtime/model/quantise.h"
+#include "runtime/support/float16.h"
 #include "tests/unit/codegen/CompiledModel.h"
 #include "tests/unit/codegen/ExpectCompiled.h"
 

@@ -23,7 +23,7 @@
 #include "compiler/target/cuda/DeviceKernels.h"
 #include "compiler/target/cuda/ProductKernel.h"
 #include "compiler/target/cuda/RowProduct.h"
-#include "runtime/float16.h"
+#include "runtime/support/float16.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"

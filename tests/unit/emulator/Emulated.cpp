@@ -7,7 +7,7 @@
 
 #include "tests/unit/emulator/Emulated.h"
 
-#include "runtime/float16.h"
+#include "runtime/support/float16.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"

@@ -7,7 +7,7 @@
 
 #include "tests/unit/emulator/Emulated.h"
 
-#include "runtime/float16.h"
+#include "runtime/support/float16.h"
 
 #include <bit>
 #include <cmath>

@@ -9,7 +9,7 @@
 #include "compiler/frontend/format/FormatLine.h"
 #include "compiler/frontend/syntax/Parser.h"
 #include "compiler/frontend/syntax/PrintAst.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/support/utf8.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"

@@ -8,7 +8,7 @@
 #include "compiler/target/cpu/Attention.h"
 #include "compiler/target/cpu/TileKernel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "runtime/float16.h"
+#include "runtime/support/float16.h"
 #include "tests/unit/kernels/KernelTest.h"
 #include "tests/unit/kernels/Philox.h"
 #include "tests/unit/kernels/Tiles.h"

@@ -13,7 +13,7 @@
 
 #include "compiler/target/cpu/Matmul.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "runtime/float16.h"
+#include "runtime/support/float16.h"
 #include "runtime/tfm_model.h"
 #include "tests/unit/kernels/KernelTest.h"
 #include "llvm/ADT/SmallString.h"

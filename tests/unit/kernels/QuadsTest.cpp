@@ -14,7 +14,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "runtime/quantise.h"
+#include "runtime/model/quantise.h"
 #include "tests/unit/kernels/KernelTest.h"
 #include "tests/unit/kernels/Tiles.h"
 #include "llvm/ADT/SmallString.h"

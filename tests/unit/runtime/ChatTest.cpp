@@ -7,7 +7,7 @@
 
 #include "runtime/chat/chat_template.h"
 #include "runtime/chat/jinja_render.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <fstream>

@@ -9,9 +9,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/files/folder_lock.h"
-#include "runtime/files/safetensors.h"
-#include "runtime/float16.h"
+#include "runtime/formats/safetensors.h"
+#include "runtime/support/float16.h"
+#include "runtime/support/folder_lock.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <chrono>

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/error.h"
 #include "runtime/files/hf_config.h"
+#include "runtime/support/error.h"
 #include "tests/unit/CompleteRecipe.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 

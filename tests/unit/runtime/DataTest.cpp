@@ -10,7 +10,7 @@
 #include "runtime/data/dataset.h"
 #include "runtime/data/order.h"
 #include "runtime/data/texts.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <cstdlib>

@@ -7,7 +7,7 @@
 
 #include "runtime/training/evaluator.h"
 #include "runtime/device/cpu_device.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 #include "tests/unit/runtime/ToyModel.h"
 

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/files/family.h"
-#include "runtime/error.h"
 #include "runtime/files/hf_config.h"
+#include "runtime/support/error.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 #include "tests/unit/runtime/ToyModel.h"
 

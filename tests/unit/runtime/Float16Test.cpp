@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/float16.h"
+#include "runtime/support/float16.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

@@ -7,10 +7,10 @@
 
 #include "runtime/generation/generator.h"
 #include "runtime/device/cpu_device.h"
-#include "runtime/error.h"
+#include "runtime/files/find_tokenizer.h"
 #include "runtime/generation/lookahead.h"
 #include "runtime/philox.h"
-#include "runtime/tokenizer/find_tokenizer.h"
+#include "runtime/support/error.h"
 #include "runtime/training/initialise.h"
 #include "tests/unit/CompleteRecipe.h"
 #include "tests/unit/runtime/ToyModel.h"

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/files/gguf.h"
-#include "runtime/error.h"
-#include "runtime/float16.h"
+#include "runtime/formats/gguf.h"
+#include "runtime/support/error.h"
+#include "runtime/support/float16.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <cmath>

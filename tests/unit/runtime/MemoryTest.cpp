@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/device/memory.h"
+#include "runtime/support/memory.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <filesystem>

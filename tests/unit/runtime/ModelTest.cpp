@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 #include "runtime/device/cpu_device.h"
-#include "runtime/float16.h"
+#include "runtime/formats/safetensors.h"
+#include "runtime/support/float16.h"
 #include "runtime/training/initialise.h"
 #include "tests/unit/runtime/ToyModel.h"
 

@@ -8,11 +8,11 @@
 #include "tests/unit/runtime/Outcome.h"
 
 #include "runtime/data/dataset.h"
-#include "runtime/files/atomic_file.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/generation/generator.h"
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 #include "runtime/recipe.h"
+#include "runtime/support/atomic_file.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/training/evaluator.h"
 #include "runtime/training/trainer.h"

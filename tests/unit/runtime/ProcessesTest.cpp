@@ -6,13 +6,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/comm/launcher.h"
-#include "runtime/comm/row_arithmetic.h"
-#include "runtime/comm/row_exchange.h"
 #include "runtime/comm/separate_work.h"
 #include "runtime/device/cpu_device.h"
-#include "runtime/error.h"
-#include "runtime/files/atomic_file.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
 #include "runtime/training/evaluator.h"
+#include "runtime/training/row_arithmetic.h"
+#include "runtime/training/row_exchange.h"
 #include "runtime/training/trainer.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 #include "tests/unit/runtime/ThreadTransport.h"

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/quantise.h"
+#include "runtime/model/quantise.h"
 
-#include "runtime/float16.h"
+#include "runtime/support/float16.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/files/safetensors.h"
-#include "runtime/error.h"
-#include "runtime/float16.h"
+#include "runtime/formats/safetensors.h"
 #include "runtime/philox.h"
+#include "runtime/support/error.h"
+#include "runtime/support/float16.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <cmath>

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/generation/sampler.h"
-#include "runtime/error.h"
 #include "runtime/philox.h"
+#include "runtime/support/error.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <cmath>

@@ -7,7 +7,7 @@
 
 #include "tests/unit/runtime/ThreadTransport.h"
 
-#include "runtime/progress.h"
+#include "runtime/support/progress.h"
 
 #include <algorithm>
 #include <deque>

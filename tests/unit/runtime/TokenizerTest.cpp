@@ -6,15 +6,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/tokenizer/tokenizer.h"
-#include "runtime/error.h"
 #include "runtime/generation/generator.h"
 #include "runtime/philox.h"
+#include "runtime/support/error.h"
+#include "runtime/support/utf8.h"
 #include "runtime/tokenizer/gguf_tokenizer.h"
 #include "runtime/tokenizer/pretokenizer.h"
 #include "runtime/tokenizer/sentencepiece.h"
 #include "runtime/tokenizer/token_decoder.h"
 #include "runtime/tokenizer/train_word_bpe.h"
-#include "runtime/tokenizer/utf8.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <fstream>

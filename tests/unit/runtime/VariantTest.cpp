@@ -7,7 +7,7 @@
 
 #include "runtime/device/variant.h"
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <algorithm>

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/tokenizer/vocabulary.h"
-#include "runtime/error.h"
-#include "runtime/files/read_json.h"
 #include "runtime/philox.h"
+#include "runtime/support/error.h"
+#include "runtime/support/read_json.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

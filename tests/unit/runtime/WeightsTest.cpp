@@ -7,10 +7,10 @@
 
 #include "runtime/files/weights.h"
 #include "runtime/device/cpu_device.h"
-#include "runtime/error.h"
 #include "runtime/files/matching.h"
 #include "runtime/files/stored_tensor.h"
-#include "runtime/model.h"
+#include "runtime/model/model.h"
+#include "runtime/support/error.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 #include "tests/unit/runtime/ToyModel.h"
 

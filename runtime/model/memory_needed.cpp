@@ -1,0 +1,145 @@
+//===- memory_needed.cpp - what a build takes of memory -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/model/memory_needed.h"
+
+#include "runtime/device/variant.h"
+#include "runtime/support/error.h"
+#include "runtime/support/memory.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+
+namespace tfm {
+
+namespace {
+
+/// What makes the caches of a build smaller.
+std::string smallerCaches(const Recipe &recipe) {
+  const GenerateSpec &generate = recipe.generate;
+  std::string context =
+      fmt::format("a shorter context (now {})", generate.context);
+  std::string advice =
+      generate.batch > 1
+          ? fmt::format("a smaller generate.batch (now {}) or {}",
+                        generate.batch, context)
+          : context;
+  if (generate.cache != "int8")
+    advice += ", or with generate.cache = int8";
+  return advice;
+}
+
+/// What takes most of a model's memory, and what to build for less.
+std::string memoryAdvice(const tfm_variant &variant, const Recipe &recipe) {
+  bool trains = variant.gradients.bytes > 0;
+  uint64_t kept = variant.parameters.bytes + variant.copies.bytes +
+                  variant.gradients.bytes + variant.sums.bytes +
+                  variant.optimizer.bytes;
+  uint64_t others = std::max(variant.activations.bytes, variant.cache_bytes);
+  if (kept >= others)
+    return trains ? "most of it is parameters, gradients and the optimizer's "
+                    "state, which training needs: a build without the `train` "
+                    "block generates with less"
+                  : "most of it is parameters: build a smaller model";
+  if (variant.cache_bytes > variant.activations.bytes)
+    return "most of it is what generation keeps of its texts: build it with " +
+           smallerCaches(recipe);
+  if (trains)
+    return fmt::format("most of it is activations: build it with a smaller "
+                       "train.batch (now {}) or train.sequence (now {})",
+                       recipe.train.batch, recipe.train.sequence);
+  return "most of it is what generation computes of a whole context: build it "
+         "with a shorter context";
+}
+
+} // namespace
+
+/// What there is for a variant; of a GPU it itself says when there is no more.
+static uint64_t memoryFor(const tfm_variant &variant) {
+  return variant.image_count > 0 ? std::numeric_limits<uint64_t>::max()
+                                 : memoryLimit();
+}
+
+void requireTrainingMemory(const tfm_model &model, const Recipe &recipe) {
+  const TrainSpec &train = recipe.train;
+  // Tokens and targets of a step stay beside the arena. In floating point, as
+  // there may be more of them than can be counted.
+  double step = 2.0 * sizeof(int32_t) * static_cast<double>(train.accumulate) *
+                static_cast<double>(train.batch) *
+                static_cast<double>(train.sequence);
+  const tfm_variant &variant = chooseVariant(model);
+  double arena = static_cast<double>(variant.arena_bytes);
+  uint64_t limit = memoryFor(variant);
+  if (arena + step <= static_cast<double>(limit))
+    return;
+  auto text = [](double bytes) {
+    return byteText(static_cast<uint64_t>(std::min(bytes, 1e19)));
+  };
+  auto activations = static_cast<double>(variant.activations.bytes),
+       caches = static_cast<double>(variant.cache_bytes);
+  double kept = arena - activations - caches;
+  if (kept > static_cast<double>(limit))
+    throw InputError(fmt::format(
+        "training {} takes {} of memory, {} of them for parameters, gradients "
+        "and the optimizer's state alone, but there is {}: build a smaller "
+        "model",
+        model.name, text(arena + step), text(kept), byteText(limit)));
+  if (caches > activations + step)
+    throw InputError(fmt::format(
+        "training {} takes {} of memory, with the samples that it generates "
+        "(activations {}, caches {}), but there is {}: build it with {}",
+        model.name, text(arena + step), text(activations), text(caches),
+        byteText(limit), smallerCaches(recipe)));
+  throw InputError(fmt::format(
+      "training {} takes {} of memory (activations {}, tokens of a step {}), "
+      "but there is {}: build it with a smaller train.batch (now {}), "
+      "train.sequence (now {}) or train.accumulate (now {})",
+      model.name, text(arena + step), text(activations + caches), text(step),
+      byteText(limit), train.batch, train.sequence, train.accumulate));
+}
+
+void requireGenerationMemory(const tfm_model &model, const Recipe &recipe) {
+  const tfm_variant &variant = chooseVariant(model);
+  uint64_t weights = variant.parameters.bytes + variant.copies.bytes;
+  uint64_t caches = variant.cache_bytes, limit = memoryFor(variant);
+  if (weights + caches <= limit)
+    return;
+  throw InputError(fmt::format(
+      "generating with {} takes {} of memory (weights {}, caches {}), but "
+      "there is {}: {}",
+      model.name, byteText(weights + caches), byteText(weights),
+      byteText(caches), byteText(limit),
+      weights <= limit ? "build it with " + smallerCaches(recipe)
+      : recipe.generate.weights == "int4"
+          ? "build a smaller model"
+          : "build a smaller model, or with fewer bits (generate.weights, "
+            "now " +
+                recipe.generate.weights + ")"));
+}
+
+void requireArena(const tfm_model &model) {
+  const tfm_variant &variant = chooseVariant(model);
+  if (variant.arena_bytes > memoryFor(variant))
+    refuseArena(model);
+}
+
+void refuseArena(const tfm_model &model, const NoDeviceMemory *left) {
+  const tfm_variant &variant = chooseVariant(model);
+  std::string advice = memoryAdvice(variant, recipeOf(model));
+  if (left)
+    throw InputError(fmt::format(
+        "{} needs {} of memory, and {} has {} left of {}: {}; or run with "
+        "--device cpu",
+        model.name, byteText(variant.arena_bytes), left->device,
+        byteText(left->left), byteText(left->all), advice));
+  throw InputError(fmt::format("{} needs {} of memory, more than there is: {}",
+                               model.name, byteText(variant.arena_bytes),
+                               advice));
+}
+
+} // namespace tfm
