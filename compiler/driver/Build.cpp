@@ -18,7 +18,7 @@
 #include "compiler/frontend/Source.h"
 #include "compiler/frontend/syntax/Parser.h"
 #include "compiler/frontend/syntax/PrintAst.h"
-#include "compiler/transforms/Optimizer.h"
+#include "compiler/transforms/ReadRecipe.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"

@@ -12,7 +12,7 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/report/Flops.h"
 #include "compiler/support/Polynomial.h"
-#include "compiler/transforms/Optimizer.h"
+#include "compiler/transforms/ReadRecipe.h"
 #include "compiler/transforms/StoreWeights.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -9,7 +9,7 @@
 
 #include "compiler/dialect/Programs.h"
 #include "compiler/schedule/View.h"
-#include "compiler/transforms/Optimizer.h"
+#include "compiler/transforms/ParameterRegions.h"
 
 #include "llvm/Support/raw_ostream.h"
 

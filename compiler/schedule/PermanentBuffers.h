@@ -11,7 +11,8 @@
 #include "compiler/dialect/Programs.h"
 #include "compiler/schedule/SchedDialect.h"
 #include "compiler/schedule/View.h"
-#include "compiler/transforms/Optimizer.h"
+#include "compiler/transforms/ParameterRegions.h"
+#include "compiler/transforms/ReadRecipe.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"

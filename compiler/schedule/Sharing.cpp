@@ -10,7 +10,7 @@
 #include "compiler/dialect/Programs.h"
 #include "compiler/schedule/Launches.h"
 #include "compiler/schedule/View.h"
-#include "compiler/transforms/Optimizer.h"
+#include "compiler/transforms/ParameterRegions.h"
 
 #include <array>
 

@@ -13,8 +13,8 @@
 
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmBuilder.h"
-#include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/Passes.h"
+#include "compiler/transforms/ReadRecipe.h"
 #include "compiler/transforms/SequenceAxis.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -15,8 +15,8 @@
 
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmBuilder.h"
-#include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/Passes.h"
+#include "compiler/transforms/ReadRecipe.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLExtras.h"

@@ -14,7 +14,7 @@
 #include "compiler/report/Flops.h"
 #include "compiler/schedule/SchedDialect.h"
 #include "compiler/schedule/View.h"
-#include "compiler/transforms/Optimizer.h"
+#include "compiler/transforms/ReadRecipe.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLFunctionalExtras.h"

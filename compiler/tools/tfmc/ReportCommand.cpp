@@ -16,7 +16,7 @@
 #include "compiler/report/Sweep.h"
 #include "compiler/report/Writers.h"
 #include "compiler/transforms/ChooseLayers.h"
-#include "compiler/transforms/Optimizer.h"
+#include "compiler/transforms/ReadRecipe.h"
 #include "compiler/transforms/SequenceAxis.h"
 #include "runtime/commands/usage.h"
 

@@ -16,7 +16,8 @@
 #include "compiler/schedule/Launches.h"
 #include "compiler/schedule/SchedDialect.h"
 #include "compiler/schedule/Sharing.h"
-#include "compiler/transforms/Optimizer.h"
+#include "compiler/transforms/ParameterRegions.h"
+#include "compiler/transforms/ReadRecipe.h"
 
 #include "runtime/comm/micro_batches.h"
 #include "runtime/training/sum_turns.h"

@@ -15,7 +15,7 @@
 #include "tests/unit/oracle/FixtureModel.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Compile.h"
-#include "compiler/transforms/Optimizer.h"
+#include "compiler/transforms/ReadRecipe.h"
 #include "tests/unit/codegen/CompiledModel.h"
 #include "tests/unit/oracle/Gradients.h"
 

@@ -11,12 +11,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/transforms/Optimizer.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Compile.h"
 #include "compiler/frontend/Diagnostics.h"
 #include "compiler/frontend/Frontend.h"
 #include "compiler/frontend/Source.h"
+#include "compiler/transforms/ReadRecipe.h"
 #include "tests/unit/codegen/CompiledModel.h"
 #include "tests/unit/oracle/Gradients.h"
 #include "tests/unit/oracle/Safetensors.h"

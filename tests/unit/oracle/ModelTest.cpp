@@ -12,8 +12,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/dialect/TfmDialect.h"
-#include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/Passes.h"
+#include "compiler/transforms/ReadRecipe.h"
 #include "tests/unit/oracle/FixtureModel.h"
 #include "tests/unit/oracle/Gradients.h"
 

@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/Passes.h"
+#include "compiler/transforms/ReadRecipe.h"
 #include "tests/unit/CompleteRecipe.h"
 #include "tests/unit/oracle/Gradients.h"
 #include "tests/unit/oracle/Safetensors.h"

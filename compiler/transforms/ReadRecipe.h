@@ -1,12 +1,12 @@
-//===- Optimizer.h - the optimizer of a recipe ------------------*- C++ -*-===//
+//===- ReadRecipe.h - what passes ask of the recipe -------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TFM_TRANSFORMS_OPTIMIZER_H
-#define TFM_TRANSFORMS_OPTIMIZER_H
+#ifndef TFM_TRANSFORMS_READRECIPE_H
+#define TFM_TRANSFORMS_READRECIPE_H
 
 #include "compiler/dialect/TfmDialect.h"
 #include "runtime/recipe_table.h"
@@ -49,6 +49,9 @@ struct Optimizer {
 /// Micro-batches in an update: `train.accumulate` of the recipe, 1 where there
 /// is no `train` block. Fails as `Optimizer::read`.
 mlir::FailureOr<int64_t> microSteps(mlir::ModuleOp module);
+/// The same where the recipe may say nothing, as in modules that are written by
+/// hand, or something wrong, which is reported elsewhere: then 1.
+int64_t microStepsIfKnown(mlir::ModuleOp module);
 
 /// Whether `train.sum` of the recipe is `tree`.
 bool sumsAsTree(mlir::ModuleOp module);
@@ -85,29 +88,6 @@ mlir::FailureOr<bool> hasOwnLoss(mlir::ModuleOp module);
 /// in it. Fails as `Optimizer::read`.
 mlir::FailureOr<mlir::FloatType> precisionOf(mlir::ModuleOp module);
 
-/// The parameters lie in three regions of the arena, one behind the other:
-/// those that weight decay applies to, the other trainable ones, the frozen
-/// ones. Each tensor has a cache line of its own, and each region is whole rows
-/// of `kRegionRow` elements, which an update walks; where there are several
-/// micro-batches, which processes can share, whole blocks of `regionBlock`
-/// rows.
-struct RegionSizes {
-  int64_t decayed = 0, plain = 0, frozen = 0;
-
-  int64_t trained() const { return decayed + plain; }
-};
-constexpr int64_t kRegionRow = 1024;
-/// Elements that a parameter takes in its region.
-int64_t paddedElements(ParamOp param);
-/// The type of all elements of the regions: parameters, gradients and state are
-/// walked together. Null for a model without parameters; two types are a bug.
-mlir::Type typeOfParameters(mlir::ModuleOp module);
-RegionSizes regionSizes(mlir::ModuleOp module, int64_t decayMinRank);
-/// How many rows of a region of `elements`, in whole blocks, an update of a
-/// part of it walks at a time: a power of two of at most 64, so that a call
-/// takes longer than what is around it, but no more than a sixteenth of all.
-int64_t regionBlock(int64_t elements);
-
 } // namespace tfm
 
-#endif // TFM_TRANSFORMS_OPTIMIZER_H
+#endif // TFM_TRANSFORMS_READRECIPE_H
