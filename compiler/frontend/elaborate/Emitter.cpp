@@ -29,7 +29,7 @@ struct OpenBlock {
   Block *block = nullptr;
   const Node *key = nullptr;
   int64_t count = 0;
-  mlir::Value carried;
+  SmallVector<mlir::Value> carried;
   SmallVector<mlir::Value> stacked;
   SmallVector<mlir::Value> shared;
   llvm::DenseMap<mlir::Value, mlir::Value> stackedArgs;
@@ -125,7 +125,8 @@ struct Emitter::Impl {
       RankedTensorType whole = typeOf(value);
       auto layer = RankedTensorType::get(whole.getShape().drop_front(),
                                          whole.getElementType());
-      arg = f.block->insertArgument(1u + f.stacked.size(), layer, place());
+      arg = f.block->insertArgument(f.carried.size() + f.stacked.size(), layer,
+                                    place());
     }
     return arg;
   }
@@ -301,34 +302,43 @@ void Emitter::endFunction(ArrayRef<Handle> results) {
 
 void Emitter::abandonFunction() { impl->abandon(); }
 
-Handle Emitter::beginRepeat(const Node *key, int64_t count, Handle carried) {
+std::vector<Handle> Emitter::beginRepeat(const Node *key, int64_t count,
+                                         ArrayRef<Handle> carried) {
   Impl &m = *impl;
   OpenBlock opened;
   opened.block = new Block();
   opened.key = key;
   opened.count = count;
-  opened.carried = m.use(toValue(carried));
   opened.block->addArgument(m.builder.getIndexType(), m.place());
-  mlir::Value arg =
-      opened.block->addArgument(opened.carried.getType(), m.place());
+  std::vector<Handle> arguments;
+  for (Handle value : carried) {
+    opened.carried.push_back(m.use(toValue(value)));
+    arguments.push_back(toHandle(
+        opened.block->addArgument(opened.carried.back().getType(), m.place())));
+  }
   m.open.push_back(std::move(opened));
   m.builder.setInsertionPointToEnd(m.open.back().block);
-  return toHandle(arg);
+  return arguments;
 }
 
-Handle Emitter::endRepeat(Handle carried) {
+std::vector<Handle> Emitter::endRepeat(ArrayRef<Handle> carried) {
   Impl &m = *impl;
-  YieldOp::create(m.builder, m.place(), ValueRange{m.use(toValue(carried))});
+  SmallVector<mlir::Value> next;
+  for (Handle value : carried)
+    next.push_back(m.use(toValue(value)));
+  YieldOp::create(m.builder, m.place(), next);
   OpenBlock opened = std::move(m.open.back());
   m.open.pop_back();
   m.builder.setInsertionPointToEnd(m.open.back().block);
   auto repeat = RepeatOp::create(
-      m.builder, m.place(), TypeRange{opened.carried.getType()},
-      static_cast<uint64_t>(opened.count), /*reverse=*/false,
-      ValueRange{opened.carried}, opened.stacked, opened.shared,
-      /*order=*/nullptr);
+      m.builder, m.place(), mlir::ValueRange(opened.carried).getTypes(),
+      static_cast<uint64_t>(opened.count), /*reverse=*/false, opened.carried,
+      opened.stacked, opened.shared, /*order=*/nullptr);
   repeat.getBody().push_back(opened.block);
-  return toHandle(repeat->getResult(0));
+  std::vector<Handle> results;
+  for (mlir::Value result : repeat.getResults())
+    results.push_back(toHandle(result));
+  return results;
 }
 
 void Emitter::abandonRepeat() {

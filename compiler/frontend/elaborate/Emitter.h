@@ -48,8 +48,9 @@ public:
   void abandonFunction();
 
   // Repeats. `key` tells which values of `param` and `perLayer` are stacked.
-  Handle beginRepeat(const Node *key, int64_t count, Handle carried);
-  Handle endRepeat(Handle carried);
+  std::vector<Handle> beginRepeat(const Node *key, int64_t count,
+                                  llvm::ArrayRef<Handle> carried);
+  std::vector<Handle> endRepeat(llvm::ArrayRef<Handle> carried);
   /// Drops the repeat that is being built.
   void abandonRepeat();
   bool insideRepeat(const Node *key) const;

@@ -11,6 +11,7 @@
 #include "compiler/frontend/elaborate/Signatures.h"
 #include "compiler/frontend/elaborate/Tensors.h"
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 
 using namespace tfm;
 using namespace tfm::ast;
@@ -35,6 +36,65 @@ static bool needsOnly(const Node &node) {
          });
 }
 
+/// How many values a call returns, as far as that is written down: what its
+/// layers, or its elements, hand on.
+static size_t resultsOf(const Node &node) {
+  switch (node.kind) {
+  case Node::Kind::Repeat:
+    return node.bodies.empty() ? 1 : resultsOf(*node.bodies[0]);
+  case Node::Kind::List:
+    return node.elements.empty() ? 1 : resultsOf(*node.elements[0]);
+  case Node::Kind::Layer:
+    return 1;
+  case Node::Kind::Module:
+    break;
+  }
+  const Method *forward = findMethod(node, "forward");
+  if (!forward)
+    return 1;
+  if (!forward->results.empty())
+    return forward->results.size();
+  const bool returns =
+      !forward->body.empty() && forward->body.back().kind == StmtKind::Return;
+  return returns ? forward->body.back().values.size() : 1;
+}
+
+static bool isNamed(const CallArg &arg) { return !arg.name.empty(); }
+
+/// Whether a value is so many.
+static bool isOf(const SymbolicValue &value, size_t count) {
+  return value.is(SymbolicValue::List) ? value.items().size() == count
+                                       : count == 1;
+}
+
+/// `one`, `2`.
+static std::string numberOf(size_t count) {
+  return count == 1 ? "one" : std::to_string(count);
+}
+
+/// `2 values`.
+static std::string valuesIn(const SymbolicValue &value) {
+  size_t count = value.is(SymbolicValue::List) ? value.items().size() : 1;
+  return numberOf(count) + (count == 1 ? " value" : " values");
+}
+
+/// `first 2 arguments`.
+static std::string firstArguments(size_t count) {
+  return count == 1 ? "first argument"
+                    : "first " + std::to_string(count) + " arguments";
+}
+
+/// `x, y = h(x, y)` for two values.
+static std::string exampleOfCall(StringRef name, size_t count) {
+  static constexpr StringRef letters[] = {"x", "y", "z"};
+  std::string values;
+  for (size_t i = 0; i != std::min(count, std::size(letters)); ++i)
+    values += (i ? ", " : "") + letters[i].str();
+  if (count > std::size(letters))
+    values += ", ...";
+  return (count == 1 ? "" : values + " = ") + name.str() + "(" + values + ")";
+}
+
 SymbolicValue MethodCalls::callNode(Node &node, std::vector<CallArg> &args,
                                     Range range, Scope &scope) {
   if (!budget.spend(1, range))
@@ -54,50 +114,68 @@ SymbolicValue MethodCalls::callNode(Node &node, std::vector<CallArg> &args,
     return callRepeat(node, args, range, scope);
   case Node::Kind::Layer:
     return callLayer(node, args, range, scope);
-  case Node::Kind::List: {
-    auto only = llvm::find_if(
-        args, [](const CallArg &arg) { return arg.name == "only"; });
-    auto alone = llvm::find_if(node.elements, [](const Node *element) {
-      return element->kind == Node::Kind::Module;
-    });
-    if (only != args.end() && alone != node.elements.end() &&
-        !takesOnly(**alone)) {
-      reporter
-          .error(402, only->nameRange,
-                 "the list `" + node.name +
-                     "` has no argument `only`: a repeat has, and `" +
-                     node.name + "[" + Twine(alone - node.elements.begin()) +
-                     "]` is not one")
-          .help("make it one, `repeat(1) " + (*alone)->decl->name + "(...)`");
-      return SymbolicValue();
-    }
-    // A name may say which one that is: that of what each takes first.
-    auto takesFirst = [&](const Node *element) {
-      const Method *forward = findMethod(*element, "forward");
-      return forward && !forward->parameters.empty() &&
-             forward->parameters[0].name == args[0].name;
-    };
-    if (node.elements.size() > 1 &&
-        (args.empty() ||
-         (!args[0].name.empty() && !llvm::all_of(node.elements, takesFirst)))) {
-      reporter
-          .error(401, range,
-                 "a list carries its first argument through its elements: it "
-                 "needs one")
-          .help("write `" + node.name + "(x)`");
-      return SymbolicValue();
-    }
-    // One after another; further arguments are the same for all.
-    std::vector<CallArg> next = args;
-    for (Node *element : node.elements) {
-      std::vector<CallArg> own = next;
-      SymbolicValue result = callNode(*element, own, range, scope);
-      if (result.isPoison() || node.elements.size() == 1)
-        return result;
-      next[0].value = result;
-    }
-    return next.empty() ? SymbolicValue() : next[0].value;
+  case Node::Kind::List:
+    return callList(node, args, range, scope);
   }
+  return SymbolicValue();
+}
+
+SymbolicValue MethodCalls::callList(Node &node, std::vector<CallArg> &args,
+                                    Range range, Scope &scope) {
+  auto only = llvm::find_if(
+      args, [](const CallArg &arg) { return arg.name == "only"; });
+  auto alone = llvm::find_if(node.elements, [](const Node *element) {
+    return element->kind == Node::Kind::Module;
+  });
+  if (only != args.end() && alone != node.elements.end() &&
+      !takesOnly(**alone)) {
+    reporter
+        .error(402, only->nameRange,
+               "the list `" + node.name +
+                   "` has no argument `only`: a repeat has, and `" + node.name +
+                   "[" + Twine(alone - node.elements.begin()) + "]` is not one")
+        .help("make it one, `repeat(1) " + (*alone)->decl->name + "(...)`");
+    return SymbolicValue();
+  }
+  if (node.elements.size() == 1)
+    return callNode(*node.elements[0], args, range, scope);
+  // A name may say which one that is: that of what each takes first.
+  auto takesFirst = [&](const Node *element) {
+    const Method *forward = findMethod(*element, "forward");
+    return forward && !forward->parameters.empty() &&
+           forward->parameters[0].name == args[0].name;
+  };
+  const size_t count = resultsOf(node);
+  if (args.size() < count ||
+      llvm::any_of(llvm::ArrayRef(args).slice(1, count - 1), isNamed) ||
+      (isNamed(args[0]) && !llvm::all_of(node.elements, takesFirst))) {
+    reporter
+        .error(401, range,
+               "a list carries its " + firstArguments(count) +
+                   " through its elements: it needs " +
+                   (count == 1 ? "one" : "them"))
+        .help("write `" + exampleOfCall(node.name, count) + "`");
+    return SymbolicValue();
+  }
+  // One after another; further arguments are the same for all.
+  std::vector<CallArg> next = args;
+  for (Node *element : node.elements) {
+    std::vector<CallArg> own = next;
+    SymbolicValue result = callNode(*element, own, range, scope);
+    if (result.isPoison() || element == node.elements.back())
+      return result;
+    if (!isOf(result, count)) {
+      reporter.error(603, range,
+                     "`" + element->readablePath() + "` returns " +
+                         valuesIn(result) + ", and the next one takes " +
+                         numberOf(count));
+      return SymbolicValue();
+    }
+    if (count == 1)
+      next[0].value = result;
+    else
+      for (auto [arg, value] : llvm::zip(next, result.items()))
+        arg.value = value;
   }
   return SymbolicValue();
 }
@@ -112,18 +190,7 @@ SymbolicValue MethodCalls::callRepeat(Node &node, std::vector<CallArg> &args,
                    "module");
     return SymbolicValue();
   }
-  if (args.empty() || !args[0].name.empty()) {
-    reporter
-        .error(401, range,
-               "a repeat carries its first argument through the layers: it "
-               "needs one")
-        .help("write `h(x)`");
-    return SymbolicValue();
-  }
-  SymbolicValue first = args[0].value;
-  if (first.isPoison())
-    return first;
-  auto carried = tensors.toTensor(first, args[0].range, "a repeat");
+  auto carried = carriedBy(node, args, range);
   if (!carried)
     return SymbolicValue();
   std::optional<SymbolicTensor> only;
@@ -132,7 +199,15 @@ SymbolicValue MethodCalls::callRepeat(Node &node, std::vector<CallArg> &args,
       given != args.end()) {
     if (given->value.isPoison())
       return SymbolicValue();
-    only = choiceOfLayers(*given, *carried);
+    if (carried->size() > 1) {
+      reporter.error(606, given->nameRange,
+                     "layers that `only` chooses hand on one value, and those "
+                     "of `" +
+                         node.readablePath() + "` return " +
+                         Twine(carried->size()));
+      return SymbolicValue();
+    }
+    only = choiceOfLayers(*given, carried->front());
     if (!only)
       return SymbolicValue();
     for (const Node *body : node.bodies)
@@ -150,55 +225,110 @@ SymbolicValue MethodCalls::callRepeat(Node &node, std::vector<CallArg> &args,
   }
   int64_t iterations =
       node.count.value() / static_cast<int64_t>(node.bodies.size());
-  SymbolicTensor state = *carried;
+  std::vector<SymbolicTensor> state = *carried;
+  auto setHandles = [&](const std::vector<Emitter::Handle> &handles) {
+    for (auto [tensor, handle] : llvm::zip(state, handles))
+      tensor.handle = handle;
+  };
+  auto handlesOf = [](llvm::ArrayRef<SymbolicTensor> all) {
+    return llvm::map_to_vector(
+        all, [](const SymbolicTensor &tensor) { return tensor.handle; });
+  };
   tensors.locate(range);
-  state.handle = emitter.beginRepeat(&node, iterations, carried->handle);
+  setHandles(emitter.beginRepeat(&node, iterations, handlesOf(state)));
   for (auto [index, body] : llvm::enumerate(node.bodies)) {
     std::vector<CallArg> own = args;
-    own[0].value = SymbolicValue::tensor(state);
+    for (auto [arg, tensor] : llvm::zip(own, state))
+      arg.value = SymbolicValue::tensor(tensor);
     SymbolicValue result = callNode(*body, own, range, scope);
-    if (result.isPoison()) {
-      emitter.abandonRepeat();
-      return SymbolicValue();
-    }
-    if (result.is(SymbolicValue::List)) {
-      reporter
-          .error(603, range,
-                 "a layer of `" + node.readablePath() + "` returns " +
-                     Twine(result.items().size()) +
-                     " values, and the next layer takes one")
-          .help("only the first argument goes from layer to layer: put the "
-                "values into one tensor (`concat`), or give the others to all "
-                "layers as further arguments");
-      emitter.abandonRepeat();
-      return SymbolicValue();
-    }
-    auto tensor = tensors.toTensor(result, range, "a layer's result");
-    if (!tensor || tensor->dims != carried->dims ||
-        tensor->elem != carried->elem) {
-      if (tensor)
-        reporter
-            .error(603, range,
-                   "a layer of `" + node.readablePath() + "` turns " +
-                       showShape(carried->dims, carried->elem) + " into " +
-                       showShape(tensor->dims, tensor->elem) +
-                       ": the next layer cannot take it")
-            .help("what a repeat carries keeps its shape");
+    auto next = result.isPoison() ? std::nullopt
+                                  : nextOf(node, result, *carried, range);
+    if (!next) {
       emitter.abandonRepeat();
       return SymbolicValue();
     }
     if (only) {
       tensors.locate(range);
-      tensor->handle = emitter.select(
-          isAmong(node, static_cast<int64_t>(index), *only, carried->dims),
-          tensor->handle, state.handle);
+      SymbolicTensor &made = next->front();
+      made.handle = emitter.select(isAmong(node, static_cast<int64_t>(index),
+                                           *only, carried->front().dims),
+                                   made.handle, state.front().handle);
     }
-    state = *tensor;
+    state = std::move(*next);
   }
   tensors.locate(range);
-  state.handle = emitter.endRepeat(state.handle);
-  state.dims = carried->dims;
-  return SymbolicValue::tensor(state);
+  setHandles(emitter.endRepeat(handlesOf(state)));
+  std::vector<SymbolicValue> values;
+  for (auto [tensor, type] : llvm::zip(state, *carried)) {
+    tensor.dims = type.dims;
+    values.push_back(SymbolicValue::tensor(tensor));
+  }
+  return values.size() == 1 ? values.front()
+                            : SymbolicValue::list(std::move(values));
+}
+
+std::optional<std::vector<SymbolicTensor>>
+MethodCalls::carriedBy(const Node &repeat, llvm::ArrayRef<CallArg> args,
+                       Range range) {
+  const size_t count = resultsOf(repeat);
+  if (args.size() < count || llvm::any_of(args.take_front(count), isNamed)) {
+    reporter
+        .error(401, range,
+               "a repeat carries its " + firstArguments(count) +
+                   " through the layers" +
+                   (count == 1 ? ": it needs one"
+                               : ", which return as many values: it needs "
+                                 "them"))
+        .help("write `" + exampleOfCall(count == 1 ? "h" : repeat.name, count) +
+              "`");
+    return std::nullopt;
+  }
+  std::vector<SymbolicTensor> carried;
+  for (const CallArg &arg : args.take_front(count)) {
+    if (arg.value.isPoison())
+      return std::nullopt;
+    auto tensor = tensors.toTensor(arg.value, arg.range, "a repeat");
+    if (!tensor)
+      return std::nullopt;
+    carried.push_back(*tensor);
+  }
+  return carried;
+}
+
+std::optional<std::vector<SymbolicTensor>>
+MethodCalls::nextOf(const Node &repeat, const SymbolicValue &result,
+                    llvm::ArrayRef<SymbolicTensor> carried, Range range) {
+  if (!isOf(result, carried.size())) {
+    reporter
+        .error(603, range,
+               "a layer of `" + repeat.readablePath() + "` returns " +
+                   valuesIn(result) + ", and the next layer takes " +
+                   numberOf(carried.size()))
+        .help("each layer returns as many values as go from layer to layer; "
+              "what is the same for all is a further argument");
+    return std::nullopt;
+  }
+  llvm::ArrayRef<SymbolicValue> values(result);
+  if (result.is(SymbolicValue::List))
+    values = result.items();
+  std::vector<SymbolicTensor> next;
+  for (auto [value, type] : llvm::zip(values, carried)) {
+    auto tensor = tensors.toTensor(value, range, "a layer's result");
+    if (!tensor)
+      return std::nullopt;
+    if (tensor->dims != type.dims || tensor->elem != type.elem) {
+      reporter
+          .error(603, range,
+                 "a layer of `" + repeat.readablePath() + "` turns " +
+                     showShape(type.dims, type.elem) + " into " +
+                     showShape(tensor->dims, tensor->elem) +
+                     ": the next layer cannot take it")
+          .help("what a repeat carries keeps its shape");
+      return std::nullopt;
+    }
+    next.push_back(*tensor);
+  }
+  return next;
 }
 
 std::optional<SymbolicTensor>

@@ -48,6 +48,16 @@ private:
                           Scope &scope);
   SymbolicValue callRepeat(Node &node, std::vector<CallArg> &args, Range range,
                            Scope &scope);
+  SymbolicValue callList(Node &node, std::vector<CallArg> &args, Range range,
+                         Scope &scope);
+  /// The arguments that a call of a repeat carries through its layers. Nothing
+  /// after an error, or where one is poison.
+  std::optional<std::vector<SymbolicTensor>>
+  carriedBy(const Node &repeat, llvm::ArrayRef<CallArg> args, Range range);
+  /// What a layer has made of these, of the same types. Nothing after an error.
+  std::optional<std::vector<SymbolicTensor>>
+  nextOf(const Node &repeat, const SymbolicValue &result,
+         llvm::ArrayRef<SymbolicTensor> carried, Range range);
   /// What `only` of a call of a repeat is: for each row of what the repeat
   /// carries the numbers of the layers that it goes through. Nothing after an
   /// error.

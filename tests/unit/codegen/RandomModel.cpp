@@ -24,7 +24,7 @@ struct Body {
 
 class Writer {
 public:
-  explicit Writer(unsigned seed) : random(seed) {}
+  explicit Writer(unsigned seed) : random(seed), others(seed) {}
 
   tfm::RandomModel model() {
     heads = pick({1, 2, 3, 4});
@@ -337,21 +337,20 @@ private:
            ", \"B h T d -> B T (h d)\"))";
   }
 
-  /// Layers of a new module, one after another.
+  /// Layers of a new module, one after another; some hand on two values.
   std::string repeat(Body &body, int depth) {
     Body inner;
     for (int left = 1 + below(3); left > 0; --left)
       addLayer(inner, depth);
     std::string name = fresh("Block");
-    bool gains = below(3) == 0;
+    bool gains = below(3) == 0, hasTwo = others() % 3 == 0;
+    const std::string type = formatv("[B, T, {0}]", width).str();
     modules += "module " + name + "(" + (gains ? "gain: float" : "") + ") {\n" +
-               inner.members +
-               formatv("  forward(x: [B, T, {0}], at: int[B, T]) -> [B, T, "
-                       "{0}] {{\n",
-                       width)
-                   .str() +
+               inner.members + "  forward(x: " + type +
+               (hasTwo ? ", z: " + type : "") + ", at: int[B, T]) -> " +
+               (hasTwo ? "(" + type + ", " + type + ")" : type) + " {\n" +
                inner.statements + "    return " + (gains ? "x * gain" : "x") +
-               "\n  }\n}\n";
+               (hasTwo ? second() : "") + "\n  }\n}\n";
     int64_t count = 1 + below(3);
     std::string how;
     if (gains)
@@ -362,10 +361,26 @@ private:
       how = formatv("repeat({0}) {1}", count, member(body, name + "()"));
     else
       how = formatv("repeat({0}) {1}()", count, name);
-    return member(body, how) + "(x, at)";
+    std::string layers = member(body, how);
+    if (!hasTwo)
+      return layers + "(x, at)";
+    std::string x = fresh("v"), z = fresh("v");
+    body.statements += "    " + x + ", " + z + " = " + layers + "(" +
+                       (others() % 2 ? "x, x" : "x, tanh(x)") + ", at)\n";
+    return others() % 4 ? "(" + x + " + 0.5 * " + z + ")" : x;
+  }
+
+  /// What a layer makes of `z`.
+  std::string second() {
+    static constexpr const char *values[] = {", tanh(z + x)", ", x", ", z",
+                                             ", tanh(z + cumsum(x, axis = 1))",
+                                             ", normalize(z * sigmoid(x))"};
+    return values[others() % std::size(values)];
   }
 
   std::mt19937 random;
+  /// What was added to models later: the draws of the others stay.
+  std::mt19937 others;
   int next = 0;
   std::string modules;
   int64_t heads = 0, head = 0, width = 0, vocab = 0, context = 0;

@@ -23,7 +23,8 @@ struct RandomModel {
 
 /// Random compositions of the standard modules and of what the language has:
 /// attention of every kind, norms, gated layers, repeats in repeats, with
-/// layers that differ and layers that are shared, tied and frozen weights,
+/// layers that differ, that are shared, and that hand on two values, tied and
+/// frozen weights,
 /// constants, slices, dropout, and both kinds of loss.
 RandomModel randomModel(unsigned seed);
 
