@@ -69,6 +69,16 @@ private:
                                       sums, stride, slots, kb.i1(accumulate)});
   }
   Value slotsOf(Value terms) { return kb.div(kb.add(terms, 1), 2); }
+  /// A tile of a panel, unless all that it has lies past the end: only where
+  /// there are no whole panels does that cost a comparison.
+  void unlessPast(int64_t count, int64_t row, Value first, Value end,
+                  function_ref<void()> tile) {
+    if (count % panelSide == 0 || row == 0)
+      return tile();
+    kb.ifThen(kb.less(first, end), tile);
+  }
+  /// Of the block.
+  Value keysSeen() { return kb.sub(cut.keyTo, cut.k0); }
 };
 
 } // namespace
@@ -107,7 +117,7 @@ void AttentionPairs::scoresOfPanel(Value panel, RowsView keys, int64_t columns,
   int64_t length = stepsOf(columns) * stepSlots;
   Value slots = kb.i64(llvm::divideCeil(columns, 2));
   Value start = cut.panelStart(panel);
-  overTiles(panelSide, [&](int64_t rows, int64_t row) {
+  auto ofRows = [&](int64_t rows, int64_t row) {
     Value a = kb.at(keys.ptr, kb.mul(kb.add(start, row), length));
     Value first = cut.firstQuery(kb.add(start, row));
     for (int64_t column = 0; column < cut.block; column += panelSide) {
@@ -129,6 +139,10 @@ void AttentionPairs::scoresOfPanel(Value panel, RowsView keys, int64_t columns,
                       [&] { tile(1); });
           });
     }
+  };
+  overTiles(panelSide, [&](int64_t rows, int64_t row) {
+    unlessPast(cut.keys, row, kb.add(start, row), keysSeen(),
+               [&] { ofRows(rows, row); });
   });
 }
 
@@ -137,27 +151,32 @@ void AttentionPairs::sumOverPanels(Value weights, RowsView terms,
                                    Value from, Value to) {
   int64_t stride = llvm::alignTo(columns, kb.lanes);
   Value all = kb.mul(kb.sub(to, from), panelSide);
+  if (cut.keys % panelSide != 0)
+    all = kb.min(all, kb.sub(keysSeen(), kb.mul(from, panelSide)));
+  auto ofRows = [&](int64_t panel, int64_t rows, int64_t row) {
+    int64_t query = panel + row;
+    Value keys = all;
+    if (cut.spec.causal) {
+      Value end = kb.sub(kb.add(cut.position(cut.t0), query + rows),
+                         kb.add(cut.k0, kb.mul(from, panelSide)));
+      keys = kb.min(all, kb.max(kb.i64(0), end));
+    }
+    Value a = kb.at(weights, kb.add(kb.mul(from, stepSlots * panelSide),
+                                    panel * keySteps * stepSlots + row));
+    for (int64_t first = 0; first < vectorsOf(columns); first += 2) {
+      int64_t vectors = vectorsOfPanel(first, columns);
+      int64_t width = vectors * tileSide;
+      multiply(rows, vectors, ALayout::Columns, a, panelSide,
+               kb.at(kb.at(terms.ptr, first * keySteps * stepSlots * tileSide),
+                     kb.mul(from, stepSlots * width)),
+               width, kb.at(sums, query * stride + first * tileSide),
+               kb.i64(stride), slotsOf(keys), accumulate);
+    }
+  };
   for (int64_t panel = 0; panel < cut.block; panel += panelSide)
     overTiles(panelSide, [&](int64_t rows, int64_t row) {
-      int64_t query = panel + row;
-      Value keys = all;
-      if (cut.spec.causal) {
-        Value end = kb.sub(kb.add(cut.position(cut.t0), query + rows),
-                           kb.add(cut.k0, kb.mul(from, panelSide)));
-        keys = kb.min(all, kb.max(kb.i64(0), end));
-      }
-      Value a = kb.at(weights, kb.add(kb.mul(from, stepSlots * panelSide),
-                                      panel * keySteps * stepSlots + row));
-      for (int64_t first = 0; first < vectorsOf(columns); first += 2) {
-        int64_t vectors = vectorsOfPanel(first, columns);
-        int64_t width = vectors * tileSide;
-        multiply(
-            rows, vectors, ALayout::Columns, a, panelSide,
-            kb.at(kb.at(terms.ptr, first * keySteps * stepSlots * tileSide),
-                  kb.mul(from, stepSlots * width)),
-            width, kb.at(sums, query * stride + first * tileSide),
-            kb.i64(stride), slotsOf(keys), accumulate);
-      }
+      unlessPast(cut.queries, panel + row, kb.i64(panel + row),
+                 cut.blockQueries, [&] { ofRows(panel, rows, row); });
     });
 }
 
@@ -167,7 +186,7 @@ void AttentionPairs::sumPanelOverQueries(Value panel, Value weights,
   Value start = cut.panelStart(panel);
   Value end = slotsOf(cut.blockQueries);
   int64_t length = querySteps * stepSlots;
-  overTiles(panelSide, [&](int64_t rows, int64_t row) {
+  auto ofRows = [&](int64_t rows, int64_t row) {
     Value first = kb.div(cut.firstQuery(kb.add(start, row)), 2);
     Value a = kb.at(kb.at(weights, row * length), first);
     Value c = cut.rowOf(to, kb.add(start, row));
@@ -181,6 +200,10 @@ void AttentionPairs::sumPanelOverQueries(Value panel, Value weights,
           width, kb.at(c, vector * tileSide), to.stride, kb.sub(end, first),
           true);
     }
+  };
+  overTiles(panelSide, [&](int64_t rows, int64_t row) {
+    unlessPast(cut.keys, row, kb.add(start, row), keysSeen(),
+               [&] { ofRows(rows, row); });
   });
 }
 
