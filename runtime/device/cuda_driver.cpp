@@ -54,7 +54,9 @@ CudaDriver::CudaDriver() {
   void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     std::string why = dlerror();
-    bool isThere = why.find("No such file") == std::string::npos;
+    // Not another library, which that one needs.
+    bool isThere = !why.starts_with(std::string(library) + ":") ||
+                   why.find("No such file") == std::string::npos;
     throw UnusableGpu((isThere ? "the NVIDIA driver cannot be loaded ("
                                : "there is no NVIDIA driver here (") +
                           why + ")",

@@ -191,9 +191,16 @@ private:
       memory->add(
           viewOf(cast<MemRefType>(own->launch.getWrites().front().getType()))
               .spanBytes());
-    for (Part *part : parts())
-      if (int64_t bytes = part->memory.bytes())
-        part->memoryBegin = memory->add(bytes);
+    auto roomFor = [&](int64_t bytes) { return bytes ? memory->add(bytes) : 0; };
+    if (own)
+      own->memoryBegin = roomFor(own->memory.bytes());
+    // A block is one of these: they have the same bytes.
+    int64_t most = 0;
+    for (Part &part : shared)
+      most = std::max(most, part.memory.bytes());
+    int64_t begin = roomFor(most);
+    for (Part &part : shared)
+      part.memoryBegin = begin;
   }
 
   /// The ops of a part, in two pieces where it has a `gatherLoads`: its first

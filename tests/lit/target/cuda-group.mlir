@@ -51,3 +51,18 @@ func.func @products(%x: tensor<2x64xf32>, %w: tensor<64x64xf32>, %u: tensor<640x
 // CHECK: scf.if %[[BOTH]]
 // CHECK: %[[SECOND:.*]] = arith.cmpi eq, %[[PART]], %c1_i32
 // CHECK: scf.if %[[SECOND]]
+
+// -----
+
+// A block has the memory of one of them, however many there are.
+func.func @shared_memory(%x: tensor<8x32xf32>, %u: tensor<32x16xf32>, %v: tensor<32x16xf32>, %w: tensor<32x8xf32>)
+    -> (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x8xf32>) {
+  %a = tfm.matmul %x, %u : tensor<8x32xf32>, tensor<32x16xf32>
+  %b = tfm.matmul %x, %v : tensor<8x32xf32>, tensor<32x16xf32>
+  %c = tfm.matmul %x, %w : tensor<8x32xf32>, tensor<32x8xf32>
+  return %a, %b, %c : tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x8xf32>
+}
+
+// CHECK: llvm.mlir.global internal @kernel0_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<2048 x i8>
+// CHECK-LABEL: func.func @kernel0(
+// CHECK-SAME: tfm.grid = array<i64: 2, 3, 1>
