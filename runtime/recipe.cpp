@@ -166,6 +166,7 @@ void readTrain(const json &object, TrainSpec &train) {
   const json &betas = *member(optimizer, key("train.optimizer.betas"));
   train.optimizer.beta1 = betas[0].get<double>();
   train.optimizer.beta2 = betas[1].get<double>();
+  read(optimizer, key("train.optimizer.eps"), train.optimizer.eps);
 
   const json &schedule = *member(object, key("train.schedule"));
   read(schedule, key("train.schedule.kind"), train.schedule.kind);

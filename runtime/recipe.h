@@ -52,6 +52,7 @@ struct OptimizerSpec {
   double lr = recipe::number("train.optimizer.lr");
   double beta1 = recipe::betas("train.optimizer.betas")[0];
   double beta2 = recipe::betas("train.optimizer.betas")[1];
+  double eps = recipe::number("train.optimizer.eps");
 };
 
 struct SampleSpec {

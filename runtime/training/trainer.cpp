@@ -417,6 +417,11 @@ std::string Trainer::divergence(const std::string &what) const {
   std::string clip = recipe.train.clip > 0
                          ? fmt::format("{:.3g}", recipe.train.clip / 3)
                          : "1.0";
+  const OptimizerSpec &optimizer = recipe.train.optimizer;
+  if (optimizer.kind != "sgd" && optimizer.eps == 0)
+    return fmt::format("{}: with eps = 0 what has had no gradient yet is "
+                       "changed by 0 / 0. Build with an eps, such as 1e-8{}",
+                       what, whatIsLeft());
   return fmt::format(
       "{}: training has diverged. Try a smaller learning rate (--lr {:g}), "
       "warmup or clip = {}{}",

@@ -527,14 +527,16 @@ class WithoutALibrary(unittest.TestCase):
         # has others' values. Four rows of embeddings and head are read as both, and the two of the rest as values.
         narrow = tfmc("report", MODELS / "addition.tfm", "--memory", "--format", "json", "-D", "train.accumulate=4",
                       "-D", "train.precision=bf16", "--processes", "1,2")
-        alone, two = json.loads(narrow.stdout)["memory"]["processes"]
-        self.assertEqual(alone["memory"] - two["memory"] + two["incoming"], (2 * 50 + 48) * 4096)
-        self.assertEqual(two["sent"], 50 * 4096 + 48 * 2048 + 4 * (4096 + 2048))
-        # Sums that wait are gradients.
-        tree = tfmc("report", MODELS / "addition.tfm", "--memory", "--format", "json", "-D", "train.accumulate=4",
-                    "-D", "train.sum=tree")
-        self.assertEqual(json.loads(tree.stdout)["memory"]["gradients"], 3 * memory["gradients"])
-        self.assertEqual(json.loads(tree.stdout)["memory"]["arena"], memory["arena"] + 2 * memory["gradients"])
+        alone_bf16, two_bf16 = json.loads(narrow.stdout)["memory"]["processes"]
+        self.assertEqual(alone_bf16["memory"] - two_bf16["memory"] + two_bf16["incoming"], (2 * 50 + 48) * 4096)
+        self.assertEqual(two_bf16["sent"], 50 * 4096 + 48 * 2048 + 4 * (4096 + 2048))
+        # Sums that wait are gradients: of four micro-batches two, of two one.
+        tree = json.loads(tfmc("report", MODELS / "addition.tfm", "--memory", "--format", "json", "-D",
+                               "train.accumulate=4", "-D", "train.sum=tree", "--processes", "1,2,4").stdout)["memory"]
+        self.assertEqual(tree["gradients"], 3 * memory["gradients"])
+        self.assertEqual(tree["arena"], memory["arena"] + 2 * memory["gradients"])
+        for waiting, some, plain in zip((2, 1, 0), tree["processes"], (alone, two, four)):
+            self.assertEqual(some["memory"], plain["memory"] + waiting * memory["gradients"])
 
     def test_the_report_says_what_to_build(self):
         report = tfmc("report", MODELS / "addition.tfm", "--processes", "2,3")

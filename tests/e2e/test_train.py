@@ -809,6 +809,25 @@ train { batch = 4, sequence = 5, steps = 4, optimizer = adam(lr = 1e-3) }
                 result = run(model, *command, cwd=folder)
                 self.assertEqual(result.returncode, 0, result.stderr)
 
+    def test_no_eps_is_named_where_it_is_the_cause(self):
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as name:
+            folder = pathlib.Path(name)
+            (folder / "tale.txt").write_text("one fish two fish red fish blue fish\n" * 30)
+            (folder / "eps.tfm").write_text("""
+model Eps(vocab = tokenizer.size, context = 8, width = 8) {
+  wte = Embedding(vocab, width)
+  out = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] { return out(wte(tokens)) }
+}
+tokenizer bytes
+data text("tale.txt")
+train { batch = 4, sequence = 8, steps = 4, optimizer = adamw(lr = 1e-3, eps = 0) }
+""")
+            result = run(binary(folder, folder / "eps.tfm"), "train", "--out", "run", cwd=folder)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("the loss is nan at step 2: with eps = 0 what has had no gradient yet is changed by 0 / 0. "
+                          "Build with an eps, such as 1e-8", result.stderr)
+
 
 class MaskedTokens(unittest.TestCase):
     """The encoder of docs/language.md that fills in what is hidden."""

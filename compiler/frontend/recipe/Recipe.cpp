@@ -770,8 +770,20 @@ json::Value RecipeBuilder::schedule(const Found &found,
         .help("a warmup is most often a tenth of the steps, or less");
   if (form.kind != "constant")
     out["final"] = number(form, "final");
-  if (form.kind == "wsd" || form.kind == "cosine")
-    out["decay"] = integer(form, "decay");
+  if (form.kind == "wsd" || form.kind == "cosine") {
+    Found given = find(form, "decay");
+    int64_t decay = integer(form, "decay");
+    out["decay"] = decay;
+    if (form.kind == "cosine" && given.expr && warmup > 0 && warmup >= decay &&
+        !(steps && warmup >= *steps))
+      e.diags
+          .warning(809, given.range,
+                   "the learning rate never reaches `lr`: it rises for " +
+                       Twine(warmup) +
+                       " updates (`warmup`), and is `final` from update " +
+                       Twine(decay) + " on (`decay`)")
+          .help("`decay` counts from the first update, too");
+  }
   if (form.kind == "wsd")
     out["shape"] = word(form, "shape");
   if (find(form, "warmup_from_zero").expr)

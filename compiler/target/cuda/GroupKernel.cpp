@@ -191,7 +191,9 @@ private:
       memory->add(
           viewOf(cast<MemRefType>(own->launch.getWrites().front().getType()))
               .spanBytes());
-    auto roomFor = [&](int64_t bytes) { return bytes ? memory->add(bytes) : 0; };
+    auto roomFor = [&](int64_t bytes) {
+      return bytes ? memory->add(bytes) : 0;
+    };
     if (own)
       own->memoryBegin = roomFor(own->memory.bytes());
     // A block is one of these: they have the same bytes.

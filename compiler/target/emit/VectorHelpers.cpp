@@ -286,14 +286,25 @@ Value tfm::emitSine(OpBuilder &b, Location loc, Value x, bool cosine) {
   Like i{b, loc, bits};
   // x = n pi / 2 + r with |r| <= pi / 4; pi / 2 in three parts (Cody and Waite
   // 1980), each of as many bits as an f32 has: a fused multiply-add loses none.
-  Value n = math::RoundEvenOp::create(
-      b, loc,
-      arith::MulFOp::create(b, loc, x, f.constant(0.63661977236758134)));
-  Value r = x;
-  for (double part :
-       {-1.57079637050628662109375, 4.371139000186241438857289400265e-8,
-        1.7151245100058898e-15})
-    r = f.fma(n, f.constant(part), r);
+  // Of more than a million quarters the nearest number is one beside it: a
+  // second look takes off what is left of one.
+  auto quartersOf = [&](Value x) -> Value {
+    return math::RoundEvenOp::create(
+        b, loc,
+        arith::MulFOp::create(b, loc, x, f.constant(0.63661977236758134)));
+  };
+  constexpr double parts[] = {-1.57079637050628662109375,
+                              4.371139000186241438857289400265e-8,
+                              1.7151245100058898e-15};
+  auto without = [&](Value x, Value quarters, ArrayRef<double> parts) {
+    for (double part : parts)
+      x = f.fma(quarters, f.constant(part), x);
+    return x;
+  };
+  Value n = quartersOf(x);
+  Value r = without(x, n, parts);
+  Value rest = quartersOf(r);
+  r = without(r, rest, ArrayRef(parts).drop_back());
   // Not far beyond, also where n has no bits left for its last digits.
   Value most = f.constant(1.0);
   r = arith::MaximumFOp::create(b, loc, r, arith::NegFOp::create(b, loc, most));
@@ -312,7 +323,9 @@ Value tfm::emitSine(OpBuilder &b, Location loc, Value x, bool cosine) {
   Value other = polynomial(z, {2.443315711809948e-5, -1.388731625493765e-3,
                                4.166664568298827e-2, -0.5, 1.0});
   // Quarter turns: odd ones trade sine and cosine, and two of them the sign.
-  Value turns = arith::FPToSIOp::create(b, loc, bits, n);
+  Value turns =
+      arith::AddIOp::create(b, loc, arith::FPToSIOp::create(b, loc, bits, n),
+                            arith::FPToSIOp::create(b, loc, bits, rest));
   if (cosine)
     turns = arith::AddIOp::create(b, loc, turns, i.integer(1));
   auto has = [&](uint64_t bit) -> Value {

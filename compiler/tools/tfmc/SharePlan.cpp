@@ -299,6 +299,10 @@ std::vector<SharedReport> tfm::planShares(mlir::ModuleOp schedule,
     auto process = most - own.begin();
     shared.optimizer = memory.optimizer / all * *most;
     shared.memory -= memory.optimizer - shared.optimizer + masters[process];
+    // With a part of the micro-batches fewer sums wait for others.
+    if (sumsAsTree(schedule))
+      shared.memory -=
+          llvm::Log2_64(static_cast<uint64_t>(count)) * all * rowBytes;
     // Others' sums come to where they are added up.
     shared.incoming = static_cast<int64_t>(
         SumTurns::of(mostRows, static_cast<size_t>(count)).roomBytes());

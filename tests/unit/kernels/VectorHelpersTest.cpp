@@ -140,7 +140,7 @@ TEST(VectorHelpers, SineAndCosineAreAccurate) {
   }
   kernels.compile();
   Buffer x(size), s(size), c(size);
-  for (double largest : {1.0, 10.0, 4096.0, 131072.0, 1e6}) {
+  for (double largest : {1.0, 10.0, 4096.0, 131072.0, 1e6, 4e6, 16e6}) {
     for (int64_t i = 0; i < size; ++i)
       x[i] = static_cast<float>(largest * (2.0 * i / size - 1));
     kernels.run("sine", {&x, &s, &c}, 0);
