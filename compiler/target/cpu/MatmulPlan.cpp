@@ -157,10 +157,14 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
   // Where a processor fetches ahead along as many rows by itself it never does.
   bool conflicts = rowsOfA && a.row % (1024 * perSlot) == 0 && k > 64;
   bool foreseen = target.readsInOrder && rowsOfA && !conflicts;
+  // Of an A by columns each step is in another page, and where these do not
+  // begin at lines in two lines of it: once is enough.
+  bool scattered =
+      !rowsOfA && n > width && 4 * a.column >= pageBytes && a.column % 16 != 0;
   plan.packA = !canReadA(spec, plan.terms, a) ||
                (!direct && !foreseen &&
                 (n > (rowsOfA ? 512 : 128) || (conflicts && n > 64) ||
-                 (rowsOfA && target.lanes < 8)));
+                 scattered || (rowsOfA && target.lanes < 8)));
   // The few rows of one panel stay in the cache as they are.
   if (areQuads(plan.terms))
     plan.packA = plan.rowPanels > 1 || !canReadA(spec, plan.terms, a);
