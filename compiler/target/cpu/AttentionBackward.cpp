@@ -492,13 +492,21 @@ void AttentionBackward::panelByPanel(RowsView queryTerms, RowsView doutTerms) {
     };
     Value first = firstQuery(start);
     overPanel(panel, [&](bool check) {
-      // Products leave out queries that see no key.
-      for (int64_t step = 0; step < block / tileDepth; ++step)
-        if (check && spec.causal && !keepsDScores())
-          kb.ifThen(kb.less(first, kb.i64((step + 1) * tileDepth)),
-                    [&] { elements(step, check); });
-        else
-          elements(step, check);
+      // Products leave out queries that see no key, and such as are not there.
+      for (int64_t step = 0; step < block / tileDepth; ++step) {
+        auto ofStep = [&] { elements(step, check); };
+        auto unlessPast = [&](function_ref<void()> run) {
+          if (step == 0 || queries % tileDepth == 0 || keepsDScores())
+            return run();
+          kb.ifThen(kb.less(kb.i64(step * tileDepth), blockQueries), run);
+        };
+        unlessPast([&] {
+          if (check && spec.causal && !keepsDScores())
+            kb.ifThen(kb.less(first, kb.i64((step + 1) * tileDepth)), ofStep);
+          else
+            ofStep();
+        });
+      }
     });
     panels->sumPanelOverQueries(panel, at(weightsForSums), doutTerms, e,
                                 dvView);

@@ -128,16 +128,22 @@ void AttentionPairs::scoresOfPanel(Value panel, RowsView keys, int64_t columns,
                  kb.at(to, row * cut.block + from), kb.i64(cut.block), slots,
                  false);
       };
-      if (!cut.spec.causal) {
-        tile(0);
-        continue;
-      }
-      kb.ifThen(
-          kb.less(first, kb.i64(column + kb.lanes)), [&] { tile(0); },
-          [&] {
-            kb.ifThen(kb.less(first, kb.i64(column + panelSide)),
-                      [&] { tile(1); });
-          });
+      auto ofColumns = [&] {
+        if (!cut.spec.causal)
+          return tile(0);
+        kb.ifThen(
+            kb.less(first, kb.i64(column + kb.lanes)), [&] { tile(0); },
+            [&] {
+              kb.ifThen(kb.less(first, kb.i64(column + panelSide)),
+                        [&] { tile(1); });
+            });
+      };
+      // Cotangents of scores that are kept are kept of whole blocks.
+      if (cut.spec.dmask || cut.spec.ddistance)
+        ofColumns();
+      else
+        unlessPast(cut.queries, column, kb.i64(column), cut.blockQueries,
+                   ofColumns);
     }
   };
   overTiles(panelSide, [&](int64_t rows, int64_t row) {
