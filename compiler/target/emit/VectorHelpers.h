@@ -77,7 +77,7 @@ mlir::Value emitExp2(mlir::OpBuilder &builder, mlir::Location loc,
                      mlir::Value x);
 
 /// sin(x) or cos(x) of f32 or a vector of f32, x in radians: within 1.2e-7 of
-/// the value for |x| < 1e6, and in -1 ... 1 beyond.
+/// the value for |x| < 1.6e7, and in -1 ... 1 beyond.
 mlir::Value emitSine(mlir::OpBuilder &builder, mlir::Location loc,
                      mlir::Value x, bool cosine);
 
