@@ -299,7 +299,8 @@ void bench(const tfm_model &descriptor, const BenchCommand &command) {
   Recipe recipe = recipeOf(descriptor);
   requireGenerationMemory(descriptor, recipe);
   if (chooseVariant(descriptor).gradients.bytes > 0)
-    requireTrainingMemory(descriptor, recipe);
+    requireTrainingMemory(descriptor, recipe,
+                          command.processes ? command.processes->count() : 1);
   else
     requireArena(descriptor);
   int threads = threadCount(command, descriptor);

@@ -223,7 +223,8 @@ void train(const tfm_model &descriptor, TrainCommand command,
   Model::requireFilled(*trained, {"tokens", "targets", "count", "rng"});
   if (command.processes)
     requireShares(recipe.train, *command.processes);
-  requireTrainingMemory(descriptor, recipe);
+  requireTrainingMemory(descriptor, recipe,
+                        command.processes ? command.processes->count() : 1);
   TrainOptions &options = command.options;
   options.processes = command.processes;
   options.data = command.data;

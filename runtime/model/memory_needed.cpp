@@ -12,6 +12,7 @@
 #include "runtime/support/memory.h"
 
 #include <algorithm>
+#include <bit>
 #include <fmt/format.h>
 #include <limits>
 
@@ -65,7 +66,20 @@ static uint64_t memoryFor(const tfm_variant &variant) {
                                  : memoryLimit();
 }
 
-void requireTrainingMemory(const tfm_model &model, const Recipe &recipe) {
+/// The bytes of sums that a process among so many never has.
+static double sumsLeftOut(const tfm_variant &variant, const TrainSpec &train,
+                          int64_t processes) {
+  auto twos = [](int64_t count) {
+    return std::countr_zero(static_cast<uint64_t>(count));
+  };
+  if (variant.sums.bytes == 0)
+    return 0;
+  return static_cast<double>(variant.sums.bytes) / twos(train.accumulate) *
+         twos(processes);
+}
+
+void requireTrainingMemory(const tfm_model &model, const Recipe &recipe,
+                           int64_t processes) {
   const TrainSpec &train = recipe.train;
   // Tokens and targets of a step stay beside the arena. In floating point, as
   // there may be more of them than can be counted.
@@ -73,7 +87,8 @@ void requireTrainingMemory(const tfm_model &model, const Recipe &recipe) {
                 static_cast<double>(train.batch) *
                 static_cast<double>(train.sequence);
   const tfm_variant &variant = chooseVariant(model);
-  double arena = static_cast<double>(variant.arena_bytes);
+  double arena = static_cast<double>(variant.arena_bytes) -
+                 sumsLeftOut(variant, train, processes);
   uint64_t limit = memoryFor(variant);
   if (arena + step <= static_cast<double>(limit))
     return;
@@ -86,9 +101,13 @@ void requireTrainingMemory(const tfm_model &model, const Recipe &recipe) {
   if (kept > static_cast<double>(limit))
     throw InputError(fmt::format(
         "training {} takes {} of memory, {} of them for parameters, gradients "
-        "and the optimizer's state alone, but there is {}: build a smaller "
+        "and the optimizer's state alone{}, but there is {}: build a smaller "
         "model",
-        model.name, text(arena + step), text(kept), byteText(limit)));
+        model.name, text(arena + step), text(kept),
+        processes > 1 ? " (each process has all of them while it reads a "
+                        "checkpoint, and the first while it writes one)"
+                      : "",
+        byteText(limit)));
   if (caches > activations + step)
     throw InputError(fmt::format(
         "training {} takes {} of memory, with the samples that it generates "

@@ -19,8 +19,11 @@ namespace tfm {
 // an InputError with how much it takes, how much there is, and what to build
 // with less.
 
-/// Training: all of the arena, and the tokens of a step beside it.
-void requireTrainingMemory(const tfm_model &model, const Recipe &recipe);
+/// Training: all of the arena, and the tokens of a step beside it. Of several
+/// processes each has that, too, as long as a checkpoint is written or read;
+/// but of `train.sum = tree` the fewer sums wait the more processes there are.
+void requireTrainingMemory(const tfm_model &model, const Recipe &recipe,
+                           int64_t processes = 1);
 
 /// Generation: the weights, and the caches of all texts that a build continues
 /// together.

@@ -177,6 +177,38 @@ TEST(Device, WithoutMemorySaysWhatForItIs) {
       << smaller;
 }
 
+// Of processes each has room for all of it, but for the sums that never wait.
+TEST(Device, WhatTrainingTakesIsAskedForFirst) {
+  ToyModel toy({}, sumsRecipe({}, "", 50));
+  tfm_model model = toy.descriptor();
+  tfm_variant variant = model.variants[0];
+  model.variants = &variant;
+  Recipe recipe;
+  recipe.train.accumulate = 4;
+  variant.arena_bytes = uint64_t{1} << 60;
+  auto said = [&](int64_t processes) {
+    return messageOf<InputError>(
+        [&] { requireTrainingMemory(model, recipe, processes); });
+  };
+  EXPECT_NE(
+      said(1).find("training Toy takes 1048576.0 TiB of memory, 1048576.0 "
+                   "TiB of them for parameters, gradients and the "
+                   "optimizer's state alone, but there is"),
+      std::string::npos)
+      << said(1);
+  EXPECT_NE(said(2).find("alone (each process has all of them while it reads a "
+                         "checkpoint, and the first while it writes one), but"),
+            std::string::npos)
+      << said(2);
+  // Two sums that wait for others; of two processes each has one of them.
+  variant.sums.bytes = uint64_t{1} << 60;
+  EXPECT_NE(said(2).find("takes 524288.0 TiB of memory"), std::string::npos)
+      << said(2);
+  variant.arena_bytes = variant.sums.bytes + (1 << 20);
+  EXPECT_NE(said(2), "");
+  requireTrainingMemory(model, recipe, 4);
+}
+
 // What a command is going to touch is held against the memory that there is, as
 // an arena costs nothing before; the advice names what a build could have less
 // of.
