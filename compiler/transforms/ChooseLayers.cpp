@@ -343,14 +343,17 @@ static bool choose(RepeatOp repeat, bool trained) {
     repeat.setCount(turns);
     return true;
   }
-  // About half of those that choose a layer, so that few are missing.
-  auto together = static_cast<int64_t>(
-      llvm::PowerOf2Ceil(llvm::divideCeil(turns, 2 * layers)));
-  together = std::clamp<int64_t>(together, 8, 64);
-  // A group costs about as much as eight rows more.
-  constexpr int64_t aside = 8;
-  return (together + aside) * Groups::most(*choice, together) <=
-             layers * choice->rows() &&
+  // What groups of so many rows cost: rows that are missing count as there, and
+  // a group about as much as eight rows more.
+  constexpr int64_t fewest = 8, most = 256, aside = 8;
+  auto cost = [&](int64_t together) {
+    return (together + aside) * Groups::most(*choice, together);
+  };
+  int64_t together = fewest;
+  for (int64_t more = 2 * fewest; more <= most; more *= 2)
+    if (cost(more) < cost(together))
+      together = more;
+  return cost(together) <= layers * choice->rows() &&
          group(repeat, *choice, together);
 }
 

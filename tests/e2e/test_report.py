@@ -202,6 +202,25 @@ class LabTable(unittest.TestCase):
         self.assertEqual(found["mlp_dim"], mlp - total)
 
 
+class Documents(unittest.TestCase):
+    def test_reports_are_those_that_are_shown(self):
+        root = MODELS.parent
+        shown = [(file.name, *match.groups()) for file in (root / "README.md", *sorted((root / "docs").glob("*.md")))
+                 for match in re.finditer(r"^```console\n\$ tfmc (report [^\n]*)\n(.*?)^```", file.read_text(), re.M | re.S)]
+        self.assertGreater(len(shown), 3)
+        for name, command, text in shown:
+            with self.subTest(f"{name}: {command}"):
+                # The same on every machine.
+                cpu = ["--cpu", "x86-64-v3"] if "--memory" in command else []
+                printed = tfmc(*command.split(), *cpu, cwd=root).stdout
+                # What stands between lines of dots follows in this order.
+                at = 0
+                for part in re.split(r"^\.\.\.\n", text, flags=re.M):
+                    found = printed.find(part, at)
+                    self.assertGreaterEqual(found, 0, f"not printed:\n{part}\nbut\n{printed[at:]}")
+                    at = found + len(part)
+
+
 class ShippedFiles(unittest.TestCase):
     def test_each_is_right(self):
         files = sorted(MODELS.rglob("*.tfm"))

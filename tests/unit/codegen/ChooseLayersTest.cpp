@@ -137,10 +137,10 @@ TEST(ChooseLayers, ComputesTheRowsThatChooseEach) {
   // Also the same layer twice.
   expectGrouped({1, 37, 2, 11, any(11)}, 8);
   expectGrouped({3, 41, 3, 13, any(13)}, 16);
-  expectGrouped({5, 64, 1, 7, any(7)}, 32);
+  expectGrouped({5, 64, 1, 7, any(7)}, 16);
   expectGrouped({1, 128, 1, 20, any(20)}, 8);
   // Half of the layers, where groups are of many rows.
-  expectGrouped({4, 64, 2, 4, any(4)}, 64);
+  expectGrouped({4, 64, 2, 4, any(4)}, 32);
   // Numbers that no layer has.
   expectGrouped({1, 53, 2, 11, any(15)}, 8);
 }
