@@ -431,8 +431,12 @@ BuildStatus Builder::writeDeviceAssembly() {
   for (const DeviceImage &image : *images) {
     std::string path =
         image.part == TFM_PART_FORMS ? formsPath(output) : output;
-    if (path.empty())
+    if (path.empty()) {
+      llvm::errs() << "tfmc: note: what GPUs of compute capability 9.0 run "
+                      "instead of some of these kernels is left out: name a "
+                      "file with -o, and it is written beside that\n";
       continue;
+    }
     BuildStatus written = writeText(path, [&](llvm::raw_pwrite_stream &os) {
       os << llvm::StringRef(image.bytes).rtrim('\0');
       return llvm::Error::success();

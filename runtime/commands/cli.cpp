@@ -126,8 +126,8 @@ void addDevice(CLI::App *command, CommonOptions &options) {
           ""));
 }
 
-void addCommon(CLI::App *command, CommonOptions &options,
-               bool withJson = true) {
+void addCommon(CLI::App *command, CommonOptions &options, bool withJson = true,
+               const std::string &json = "answer as one JSON object") {
   command
       ->add_option("--threads", options.threads,
                    "threads to use (default: all processors, or as many "
@@ -135,7 +135,7 @@ void addCommon(CLI::App *command, CommonOptions &options,
       ->transform(usage::wholeNumber(1, 1024));
   addDevice(command, options);
   if (withJson)
-    command->add_flag("--json", options.json, "answer as one JSON object");
+    command->add_flag("--json", options.json, json);
 }
 
 /// Of commands that share their work with other processes.
@@ -382,7 +382,8 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
       command
           ->add_option("--count", generate.count, "this many texts of a prompt")
           ->transform(usage::wholeNumber(1, maxCount));
-  addCommon(command, generate);
+  addCommon(command, generate, /*withJson=*/true,
+            "print a JSON object for each text, as it ends");
   command
       ->add_option("--logprobs", generate.logprobs,
                    "with --json: of each token its log-probability and the K "
