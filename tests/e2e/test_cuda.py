@@ -128,6 +128,13 @@ class Ptx(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn(".visible .entry", result.stdout)
         self.assertFalse(Path("/dev/stdout.sm_90a").exists())
+        self.assertEqual(result.stderr, "")
+        # What has no place there is not passed over in silence.
+        result = tfmc("build", MODELS / "gpt2.tfm", "--target", "cuda", "--emit", "asm", "-D", "layers=1",
+                      "-D", "generate.weights=bf16")
+        self.assertIn(".visible .entry", result.stdout)
+        self.assertIn("note: what GPUs of compute capability 9.0 run instead of some of these kernels is left out",
+                      result.stderr)
 
     def test_no_object_files(self):
         for kind in ("llvm", "obj", "shared"):
