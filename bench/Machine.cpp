@@ -9,9 +9,11 @@
 #include "compiler/target/cpu/TileKernel.h"
 #include "runtime/device/peak.h"
 #include "runtime/tfm_model.h"
+#include "llvm/Support/MathExtras.h"
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <sys/mman.h>
 
 using namespace tfm;
 using namespace tfm::bench;
@@ -52,10 +54,20 @@ void Team::run(const std::function<void(int64_t)> &work) {
   }
 }
 
+/// In large pages where it is large, as the arena of a model lies.
+static void *allocate(int64_t bytes) {
+  constexpr size_t largePage = 2 << 20, line = 64;
+  auto length = static_cast<size_t>(bytes);
+  size_t alignment = length < largePage ? line : largePage;
+  length = llvm::alignTo(length + line, alignment);
+  void *memory = std::aligned_alloc(alignment, length);
+  if (memory && alignment == largePage)
+    (void)madvise(memory, length, MADV_HUGEPAGE); // only a hint
+  return memory;
+}
+
 Floats::Floats(int64_t size)
-    : memory(static_cast<float *>(
-                 std::aligned_alloc(64, (size * 4 + 127) / 64 * 64)),
-             std::free) {
+    : memory(static_cast<float *>(allocate(size * 4)), std::free) {
   uint32_t state = 1;
   for (int64_t i = 0; i < size; ++i) {
     state = state * 1664525u + 1013904223u;
