@@ -328,10 +328,10 @@ void CpuMachine::describe(llvm::Function &function) const {
 
 int64_t CpuMachine::tileVectors() const { return lanes >= 8 ? 2 : 3; }
 
-int64_t CpuMachine::tileRows() const {
+int64_t CpuMachine::tileRows(int64_t vectors) const {
   // Besides the accumulators, one row of B and one broadcast element of A stay
   // in registers; an even number of rows keeps packed panels aligned.
-  int64_t rows = (registers - tileVectors() - 1) / tileVectors();
+  int64_t rows = (registers - vectors - 1) / vectors;
   return rows - rows % 2;
 }
 

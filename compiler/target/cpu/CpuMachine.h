@@ -98,8 +98,10 @@ struct CpuMachine {
   /// others in its module are for.
   void describe(llvm::Function &function) const;
 
-  /// Rows of the register tile of a matrix product.
-  int64_t tileRows() const;
+  /// Rows of the register tile of a matrix product, or of one with so many
+  /// vectors in a row.
+  int64_t tileRows() const { return tileRows(tileVectors()); }
+  int64_t tileRows(int64_t vectors) const;
   /// The same of products of integers by pairs (`int8Pairs`).
   int64_t pairTileRows() const;
   /// Vectors in a row of that tile; its columns are `lanes` times as many.

@@ -27,7 +27,7 @@ public:
                 const ProductOperands &operands, const CpuMachine &target,
                 const MatmulPlan &plan)
       : ProductKernel(builder, module, spec, operands, target), plan(plan),
-        vectors(target.tileVectors()), width(vectors * target.lanes),
+        vectors(plan.tileVectors), width(vectors * target.lanes),
         perSlot(elementsPerSlot(plan.terms)) {}
 
   /// Nothing where the plan reads an operand where it cannot be read.
@@ -44,9 +44,9 @@ private:
   /// Whether a panel of B is packed right before its only use, while what will
   /// be the next one is prefetched; by the first tiles of its use if `copiesB`.
   bool byPanel = false, copiesB = false;
-  /// Cache lines of that next panel, or of the next one in memory, that a tile
-  /// prefetches at a time; and whether they follow each other through all of
-  /// its columns.
+  /// Cache lines of that next panel, or of the next one in memory or of those
+  /// that are packed, that a tile prefetches at a time; and whether they follow
+  /// each other through all of its columns.
   int64_t linesAhead = 0;
   bool lineByLine = false;
   /// What is read and written once a tile is finished, each as rows of
@@ -60,6 +60,8 @@ private:
   /// Whether instead of those the tile's sums are, of a part of the depth:
   /// those of other tiles have pushed them out since the part before.
   bool sumsAhead = false;
+  /// Cache lines of a row of A, where its next panel is first of those.
+  int64_t linesOfA = 0;
   int64_t tallPanels = 0;
   /// In slots: strides of packed panels of A per k, and lengths of panels and
   /// tiles.
@@ -87,10 +89,10 @@ private:
   /// panel `to` on.
   SmallVector<Value> nextOfB(Value number, Value next, Value to, Value k0,
                              Value depth);
-  /// Row panels count from `p0`, those of packed A from `firstOfA`, those of B
-  /// from `q0` to `end`.
+  /// Row panels count from `p0`, those of sums from `s0`, those of B from `q0`
+  /// to `end`.
   struct Block {
-    Value p0, q0, end, k0, depth, firstOfA;
+    Value s0, p0, q0, end, k0, depth;
   };
   /// Row panel `p` by column panel `q`, of a block.
   struct Tile {
@@ -116,6 +118,8 @@ private:
   void runMicroKernel(const Tile &tile, int64_t rows, int64_t tileVectors);
   void runTileKernel(const Tile &tile);
   void store(Value p, Value q, Value source);
+  /// Cache lines of a packed panel of B.
+  int64_t linesOfPanel() const { return bPanel * 4 / cacheLine; }
   /// How often a tile of all of k prefetches.
   int64_t turnsOfTile() const {
     return plan.depth / (perSlot * prefetchedEvery);
@@ -148,8 +152,7 @@ bool MatmulEmitter::layOut() {
   assert((plan.terms != Terms::F32TimesBf16 || !plan.packB) &&
          "panels of single elements are f32");
   blockedDepth = plan.depth < spec.k;
-  throughTile = spec.epilogue || spec.n % kb.lanes != 0 ||
-                (spec.c && c.element.isBF16()) || inQuads;
+  throughTile = !storesSums(spec, plan.terms, kb.lanes);
   tallPanels = spec.m - plan.rowPanels * (plan.tileRows - 1);
   aPanelStride = plan.tileRows <= kb.lanes
                      ? plan.tileRows
@@ -169,8 +172,17 @@ bool MatmulEmitter::layOut() {
               !packs.pairs && packs.from != Packing::From::I8;
     // Panels that lie in memory are fetched ahead in every turn instead.
     sumsAhead = blockedDepth && !byPanel && !plan.alongRows && !spec.inPanels;
-    if (plan.alongRows)
+    if (plan.fetchesA)
+      linesOfA = llvm::divideCeil(
+          spec.k * a.element.getIntOrFloatBitWidth() / 8, cacheLine);
+    if (plan.alongRows || plan.fetchesA ||
+        (plan.fetchesPacked && !blockedDepth))
       findMatricesAhead();
+    if (plan.fetchesPacked) {
+      int64_t turns = plan.rowBlock * std::max<int64_t>(turnsOfTile(), 1);
+      linesAhead = llvm::divideCeil(linesOfPanel(), turns);
+      return true;
+    }
     if (!byPanel && !spec.inPanels)
       return true;
     linesAhead = 2;
@@ -274,16 +286,13 @@ std::optional<Kernel> MatmulEmitter::emit(StringRef name) {
   if (!layOut())
     return std::nullopt;
   int64_t tileSlots = !throughTile   ? 0
-                      : blockedDepth ? plan.rowBlock * plan.columnBlock
+                      : blockedDepth ? plan.rowsOfSums * plan.columnBlock
                                      : 1;
   int64_t panelsOfB = byPanel ? 1 : plan.columnBlock;
   int64_t lengths[] = {
       static_cast<int64_t>(llvm::alignTo(tileSlots * tileLength, 16)),
-      static_cast<int64_t>(llvm::alignTo(!plan.packA ? 0
-                                         : plan.alongRows
-                                             ? aPanel
-                                             : plan.rowBlock * aPanel,
-                                         16)),
+      static_cast<int64_t>(
+          llvm::alignTo(plan.packA ? plan.rowBlock * aPanel : 0, 16)),
       static_cast<int64_t>(
           llvm::alignTo(plan.packB ? panelsOfB * bPanel : 0, 16)),
       plan.terms == Terms::I8Quads ? spec.m : 0};
@@ -372,37 +381,35 @@ void MatmulEmitter::blocks(Value rowFrom, Value rowTo, Value columnFrom,
     if (plan.packB && !byPanel && (!blockedDepth || plan.wholeDepthOfB))
       kb.ifThen(kb.less(rowFrom, rowTo),
                 [&] { packPanelsOfB(q0, q1, zero, whole); });
-    kb.loop(rowFrom, rowTo, plan.rowBlock, [&](Value p0) {
-      Value p1 = kb.min(kb.add(p0, plan.rowBlock), rowTo);
-      auto block = [&](Value k0) {
+    kb.loop(rowFrom, rowTo, plan.rowsOfSums, [&](Value s0) {
+      Value s1 = kb.min(kb.add(s0, plan.rowsOfSums), rowTo);
+      auto part = [&](Value k0) {
         Value depth = blockedDepth
                           ? kb.min(kb.i64(plan.depth), kb.sub(whole, k0))
                           : whole;
         if (plan.packB && !byPanel && blockedDepth && !plan.wholeDepthOfB)
           packPanelsOfB(q0, q1, k0, depth);
-        if (plan.packA && !packAOnce && !plan.alongRows)
-          packPanelsOfA(p0, p1, k0, depth);
-        Block now{p0, q0, blockedDepth ? q1 : columnTo, k0, depth, p0};
-        if (plan.alongRows)
-          return kb.loop(p0, p1, 1, [&](Value p) {
-            now.firstOfA = p;
-            if (plan.packA)
-              packPanelsOfA(p, kb.add(p, 1), k0, depth);
-            kb.loop(q0, q1, 1, [&](Value q) { tile(p, q, now); });
+        kb.loop(s0, s1, plan.rowBlock, [&](Value p0) {
+          Value p1 = kb.min(kb.add(p0, plan.rowBlock), s1);
+          if (plan.packA && !packAOnce)
+            packPanelsOfA(p0, p1, k0, depth);
+          Block now{s0, p0,
+                    q0, blockedDepth || plan.fetchesPacked ? q1 : columnTo,
+                    k0, depth};
+          kb.loop(q0, q1, 1, [&](Value q) {
+            auto pack = [&] { packPanelsOfB(q, kb.add(q, 1), k0, depth); };
+            if (copiesB && spec.n % width != 0)
+              kb.ifThen(kb.equal(q, kb.i64(plan.columnPanels - 1)), pack);
+            else if (byPanel && !copiesB)
+              pack();
+            kb.loop(p0, p1, 1, [&](Value p) { tile(p, q, now); });
           });
-        kb.loop(q0, q1, 1, [&](Value q) {
-          auto pack = [&] { packPanelsOfB(q, kb.add(q, 1), k0, depth); };
-          if (copiesB && spec.n % width != 0)
-            kb.ifThen(kb.equal(q, kb.i64(plan.columnPanels - 1)), pack);
-          else if (byPanel && !copiesB)
-            pack();
-          kb.loop(p0, p1, 1, [&](Value p) { tile(p, q, now); });
         });
       };
       if (blockedDepth)
-        kb.loop(zero, whole, plan.depth, block);
+        kb.loop(zero, whole, plan.depth, part);
       else
-        block(zero);
+        part(zero);
     });
   });
 }
@@ -550,7 +557,16 @@ SmallVector<Value> MatmulEmitter::nextOfB(Value number, Value next, Value to,
                                           Value k0, Value depth) {
   int64_t bytes = b.element.getIntOrFloatBitWidth() / 8;
   Value first, second, stride, from, end;
-  if (rowsOfB) {
+  if (plan.fetchesPacked) {
+    // Behind the last panel comes the first one again.
+    next = kb.select(kb.less(next, to), next, kb.i64(0));
+    from = kb.mul(number, turnsOfTile() * linesAhead);
+    end = kb.i64(linesOfPanel());
+    first = kb.at(kb.at(packedB, kb.mul(next, bPanel)), kb.mul(from, cacheLine),
+                  kb.b.getI8Type());
+    second = kb.i64(cacheLine);
+    stride = kb.i64(linesAhead * cacheLine);
+  } else if (rowsOfB) {
     // Rows of the panel, as many as the micro-kernel has turns for after those
     // for C.
     Value turns = kb.div(depth, perSlot * prefetchedEvery);
@@ -589,7 +605,7 @@ MatmulEmitter::Tile MatmulEmitter::operandsOf(Value p, Value q,
   tile.row = rowStart(p);
   tile.column = kb.mul(q, width);
   if (plan.packA) {
-    tile.a = kb.at(packedA, kb.mul(kb.sub(p, block.firstOfA), aPanel));
+    tile.a = kb.at(packedA, kb.mul(kb.sub(p, block.p0), aPanel));
     tile.aStride = kb.i64(aPanelStride);
   } else {
     tile.a = a.at(kb, aBase, tile.row, block.k0);
@@ -612,8 +628,8 @@ MatmulEmitter::Tile MatmulEmitter::operandsOf(Value p, Value q,
   if (throughTile) {
     tile.c = tiles;
     if (blockedDepth) {
-      Value slot = kb.add(kb.mul(kb.sub(q, block.q0), plan.rowBlock),
-                          kb.sub(p, block.p0));
+      Value slot = kb.add(kb.mul(kb.sub(q, block.q0), plan.rowsOfSums),
+                          kb.sub(p, block.s0));
       tile.c = kb.at(tiles, kb.mul(slot, tileLength));
     }
     tile.cStride = kb.i64(width);
@@ -632,14 +648,27 @@ SmallVector<Value> MatmulEmitter::nextOf(const Tile &tile) {
             kb.i64(linesAhead * cacheLine)};
   if (linesAhead == 0)
     return {};
-  return nextOfB(kb.sub(tile.p, tile.block.p0), kb.add(tile.q, 1),
-                 tile.block.end, tile.block.k0, tile.block.depth);
+  // Panels of B count from the first one there is, or that is packed.
+  Value number = kb.sub(tile.p, tile.block.p0), next = kb.add(tile.q, 1),
+        end = tile.block.end;
+  if (plan.fetchesPacked) {
+    next = kb.sub(next, tile.block.q0);
+    end = kb.sub(end, tile.block.q0);
+  }
+  return nextOfB(number, next, end, tile.block.k0, tile.block.depth);
 }
 
 SmallVector<Value> MatmulEmitter::matricesOf(const Tile &tile) {
   SmallVector<Value> matrices;
+  if (plan.fetchesA) {
+    // Of other columns it is in the cache already.
+    Value next = a.at(kb, aBase, rowStart(kb.add(tile.p, 1)), tile.block.k0);
+    matrices.push_back(
+        kb.select(kb.equal(tile.q, tile.block.q0), next, tile.a));
+    matrices.push_back(kb.i64(a.row * a.element.getIntOrFloatBitWidth() / 8));
+  }
   if (sumsAhead)
-    matrices = {tile.c, kb.mul(tile.cStride, 4)};
+    matrices.append({tile.c, kb.mul(tile.cStride, 4)});
   for (const Ahead &matrix : matricesAhead) {
     Value base = spec.batches() > 1
                      ? cBase
@@ -670,6 +699,11 @@ void MatmulEmitter::runMicroKernel(const Tile &tile, int64_t rows,
   micro.rowsAhead =
       llvm::divideCeil(plan.tileRows, std::max<int64_t>(turnsOfTile(), 1));
   micro.linesAhead = linesAhead;
+  micro.linesOfA = linesOfA;
+  // Of few rows every kernel adds up in the same order, by which looking ahead
+  // finds the tokens of plain decoding.
+  micro.addsLast =
+      blockedDepth && micro.matricesAhead > 0 && plan.rowPanels > 2;
   auto plain = [&] { call(micro, tile.b, tile.bStride, {}); };
   if (!copiesB || tileVectors < vectors)
     return plain();

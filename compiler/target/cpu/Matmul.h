@@ -81,8 +81,8 @@ struct MatmulPlan {
   /// Rows of C in `rowPanels` panels: as equal as possible, so the register
   /// tile has `tileRows` rows or one less.
   int64_t tileRows, rowPanels;
-  /// Columns in panels of the register tile's width.
-  int64_t columnPanels;
+  /// Columns in panels of the register tile's width, of so many vectors.
+  int64_t tileVectors, columnPanels;
   /// Whether the operands are copied to panels in scratch, or read where they
   /// lie (B as panels, where it lies in these).
   bool packA, packB;
@@ -90,12 +90,20 @@ struct MatmulPlan {
   int64_t depth;
   /// Panels that are packed at a time.
   int64_t rowBlock, columnBlock;
+  /// Panels of rows, those of some blocks, for which each block of B is packed
+  /// once. Where `depth` is less than all terms their sums are kept meanwhile.
+  int64_t rowsOfSums;
   /// Where `depth` is less than all terms: whether all of them are packed of a
   /// block of B at once, else `depth` of them for each block of rows.
   bool wholeDepthOfB = false;
-  /// Whether register tiles follow each other along a panel of rows, else along
-  /// one of columns. Then panels of A are packed one by one.
+  /// Whether register tiles follow each other along a panel of rows, which is a
+  /// block, else along one of columns.
   bool alongRows = false;
+  /// Whether tiles fetch the next panel of B from where it is packed, and what
+  /// they will store to.
+  bool fetchesPacked = false;
+  /// Whether they fetch the next panel of an A whose rows are not packed.
+  bool fetchesA = false;
   /// Threads share the columns first (rows otherwise).
   bool splitColumns;
   /// Too small to share: thread 0 does it.
@@ -116,10 +124,11 @@ MatmulPlan planMatmul(const MatmulSpec &spec, const CpuMachine &target);
 /// (docs/design.md, "Kernels").
 ///
 /// Loops follow Goto and van de Geijn 2008 ("Anatomy of high-performance matrix
-/// multiplication"): for a block of columns, for a block of rows, for a block
-/// of depth: pack, then register tiles; the micro-kernel and the pack functions
-/// are shared by all kernels of the module. Every element of C is the sum of
-/// its terms in the order of k, whatever the number of threads.
+/// multiplication"): for a block of columns, for some blocks of rows, for a
+/// block of depth, for a block of rows: pack, then register tiles; the
+/// micro-kernel and the pack functions are shared by all kernels of the module.
+/// Every element of C is the sum of its terms in the order of k, or of the sums
+/// of each block of depth, whatever the number of threads.
 ///
 /// Returns a kernel with a null `func`, after an error at the module, where an
 /// operand's strides do not fit.

@@ -39,6 +39,11 @@ bool tfm::canReadB(const MatmulSpec &spec, Terms terms, const Matrix &b,
           (terms == Terms::F32TimesBf16 && b.element.isBF16()));
 }
 
+bool tfm::storesSums(const MatmulSpec &spec, Terms terms, int64_t lanes) {
+  return !spec.epilogue && spec.n % lanes == 0 && !areQuads(terms) &&
+         !(spec.c && spec.c.getElementType().isBF16());
+}
+
 bool MatmulSpec::isBf16() const {
   return a.getElementType().isBF16() || b.getElementType().isBF16();
 }
@@ -82,30 +87,31 @@ static void planAlongRows(MatmulPlan &plan, int64_t k, int64_t panelRows,
     return evenly(plan.columnPanels, half / bytes);
   };
   plan.columnBlock = columns(slotBytes * width * llvm::alignTo(depth, unit));
-  plan.rowBlock = plan.rowPanels;
+  plan.rowBlock = 1;
+  plan.rowsOfSums = plan.rowPanels;
   if (blocks == 1)
     return;
   // Sums of a part of the depth stay in the cache, too: those of some panels
   // of A, or those of one beside all of the depth of fewer columns of B. Either
   // packs A for each block of columns; the first B for each block of rows, too,
   // which is all that is packed where A is not.
-  plan.rowBlock = evenly(plan.rowPanels, (plan.packA ? half : 4 * half) /
-                                             (sumBytes * plan.columnBlock));
+  plan.rowsOfSums = evenly(plan.rowPanels, (plan.packA ? half : 4 * half) /
+                                               (sumBytes * plan.columnBlock));
   if (!plan.packA)
     return;
   int64_t wholeBytes =
       slotBytes * width * llvm::alignTo(slots, unit) + sumBytes;
   int64_t whole = columns(wholeBytes);
-  auto packed = [&](int64_t columnBlock, int64_t rowBlock) {
+  auto packed = [&](int64_t columnBlock, int64_t rowsOfSums) {
     return plan.rowPanels * llvm::divideCeil(plan.columnPanels, columnBlock) +
-           plan.columnPanels * llvm::divideCeil(plan.rowPanels, rowBlock);
+           plan.columnPanels * llvm::divideCeil(plan.rowPanels, rowsOfSums);
   };
   plan.wholeDepthOfB =
       wholeBytes <= half &&
-      packed(whole, plan.rowPanels) < packed(plan.columnBlock, plan.rowBlock);
+      packed(whole, plan.rowPanels) < packed(plan.columnBlock, plan.rowsOfSums);
   if (plan.wholeDepthOfB) {
     plan.columnBlock = whole;
-    plan.rowBlock = 1;
+    plan.rowsOfSums = 1;
   }
 }
 
@@ -116,7 +122,6 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
                  : Matrix::of(spec.b, spec.transposeB).value_or(Matrix());
   int64_t m = spec.m, n = spec.n, k = spec.k;
   bool isBf16 = spec.isBf16();
-  int64_t width = target.lanes * target.tileVectors();
   MatmulPlan plan;
   bool rowsOfA = a.column == 1;
   // The micro-kernel reads no integers.
@@ -141,16 +146,6 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
         !rowsOfB || (!direct && !fewRows && k * n * 4 > target.l1Bytes / 2);
   }
   int64_t perSlot = elementsPerSlot(plan.terms);
-  int64_t tallest = plan.terms == Terms::Bf16Tiles ? 2 * tileSide
-                    : plan.terms == Terms::I8Pairs ? target.pairTileRows()
-                                                   : target.tileRows();
-  plan.rowPanels = llvm::divideCeil(m, tallest);
-  // An even number of panels shares well among two threads, at the price of
-  // slightly lower tiles.
-  if (plan.rowPanels > 1)
-    plan.rowPanels = llvm::alignTo(plan.rowPanels, 2);
-  plan.tileRows = llvm::divideCeil(m, plan.rowPanels);
-  plan.columnPanels = llvm::divideCeil(n, width);
   // Copying an element of A costs about as much as a quarter of a step of the
   // micro-kernel, which uses it for `width` columns: it pays where it is used
   // often, or where its rows meet in one set of the first-level cache.
@@ -159,12 +154,34 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
   bool foreseen = target.readsInOrder && rowsOfA && !conflicts;
   // Of an A by columns each step is in another page, and where these do not
   // begin at lines in two lines of it: once is enough.
-  bool scattered =
-      !rowsOfA && n > width && 4 * a.column >= pageBytes && a.column % 16 != 0;
+  bool scattered = !rowsOfA && n > target.lanes * target.tileVectors() &&
+                   4 * a.column >= pageBytes && a.column % 16 != 0;
   plan.packA = !canReadA(spec, plan.terms, a) ||
                (!direct && !foreseen &&
                 (n > (rowsOfA ? 512 : 128) || (conflicts && n > 64) ||
                  scattered || (rowsOfA && target.lanes < 8)));
+
+  // Of an A that is read where it lies a wide and low tile loads less for as
+  // many multiply-adds (10 elements and vectors for 24 instead of 16 for
+  // 28, with AVX-512), which tells where threads share a core (measured on
+  // Intel's cores alone, and not where it is packed).
+  constexpr int64_t wide = 4;
+  bool isWide = !plan.packA && (rowsOfA || direct) && !isBf16 &&
+                plan.terms == Terms::F32 && !fewRows && target.lanes == 16 &&
+                n % (wide * 16) == 0 && !target.readsInOrder;
+  plan.tileVectors = isWide ? wide : target.tileVectors();
+  int64_t tallest = plan.terms == Terms::Bf16Tiles ? 2 * tileSide
+                    : plan.terms == Terms::I8Pairs
+                        ? target.pairTileRows()
+                        : target.tileRows(plan.tileVectors);
+  plan.rowPanels = llvm::divideCeil(m, tallest);
+  // An even number of panels shares well among two threads, at the price of
+  // slightly lower tiles.
+  if (plan.rowPanels > 1)
+    plan.rowPanels = llvm::alignTo(plan.rowPanels, 2);
+  plan.tileRows = llvm::divideCeil(m, plan.rowPanels);
+  int64_t width = target.lanes * plan.tileVectors;
+  plan.columnPanels = llvm::divideCeil(n, width);
   // The few rows of one panel stay in the cache as they are.
   if (areQuads(plan.terms))
     plan.packA = plan.rowPanels > 1 || !canReadA(spec, plan.terms, a);
@@ -207,20 +224,33 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
   plan.depth = blocks == 1 ? k : depth * perSlot;
   int64_t panelBytes = 4 * depth * plan.tileRows;
   int64_t columnBytes = 4 * depth * width;
-  if (plan.depth < k) {
-    // B is packed again for every block of rows and of depth.
-    plan.rowBlock = evenly(plan.rowPanels, target.l2Bytes / panelBytes);
-    plan.columnBlock = 2 * target.l2Bytes / columnBytes;
-  } else {
-    plan.rowBlock = evenly(plan.rowPanels, target.l2Bytes / 2 / panelBytes);
-    // Where all of A is packed at once a few panels of B are packed when their
-    // turn comes and stay in the cache for their only use.
-    plan.columnBlock = (plan.rowBlock == plan.rowPanels ? target.l2Bytes / 4
-                                                        : 2 * target.l2Bytes) /
-                       columnBytes;
+  int64_t most = plan.depth < k && target.readsInOrder ? target.l2Bytes
+                                                       : target.l2Bytes / 2;
+  plan.rowBlock = evenly(plan.rowPanels, most / panelBytes);
+  plan.rowsOfSums = plan.rowBlock;
+  bool inBlocks = plan.rowBlock < plan.rowPanels;
+  // Where all of A is packed at once a few panels of B are packed when their
+  // turn comes and stay in the cache for their only use.
+  plan.columnBlock =
+      (plan.depth == k && !inBlocks ? target.l2Bytes / 4 : 2 * target.l2Bytes) /
+      columnBytes;
+  // While a dozen panels of A take their turns the next one of B is fetched, so
+  // that more of A is not worth its part of the cache, which threads of others
+  // may share (measured on Intel's cores alone).
+  if (inBlocks && plan.packB && !target.readsInOrder) {
+    plan.fetchesPacked = true;
+    if (plan.depth < k && storesSums(spec, plan.terms, target.lanes))
+      plan.rowsOfSums = plan.rowPanels;
+    plan.rowBlock = evenly(plan.rowsOfSums, target.l2Bytes / 4 / panelBytes);
+    if (plan.depth == k)
+      plan.rowsOfSums = plan.rowBlock;
   }
   plan.columnBlock =
       std::clamp<int64_t>(plan.columnBlock, 1, plan.columnPanels);
-
+  // Rows that end before the processor fetches ahead along them.
+  int64_t rowBytes = k * a.element.getIntOrFloatBitWidth() / 8;
+  plan.fetchesA = !plan.packA && rowsOfA && !spec.inPanels && !fewRows &&
+                  !target.readsInOrder && plan.depth == k && rowBytes <= 1024 &&
+                  m * rowBytes > target.l2Bytes / 4;
   return plan;
 }

@@ -22,6 +22,9 @@ bool canReadA(const MatmulSpec &spec, Terms terms, const Matrix &a);
 /// Whether it can read B where it lies.
 bool canReadB(const MatmulSpec &spec, Terms terms, const Matrix &b,
               int64_t lanes);
+/// Whether a tile's sums are stored to C as they are, else they go through
+/// scratch.
+bool storesSums(const MatmulSpec &spec, Terms terms, int64_t lanes);
 
 } // namespace tfm
 

@@ -141,6 +141,16 @@ Value tfm::multiplyAdd(KernelBuilder &kb, Terms terms, Value a, Value b,
                        {sum, cast(b), cast(a)});
 }
 
+/// Of two parts of the terms, in the type in which sums travel.
+static Value addSums(KernelBuilder &kb, Terms terms, Value x, Value y) {
+  if (!areQuads(terms))
+    return arith::AddFOp::create(kb.b, kb.loc, x, y);
+  auto integers = [&](Value x) {
+    return bitcast(kb, x, kb.b.getI32Type(), kb.lanes);
+  };
+  return bitcast(kb, kb.add(integers(x), integers(y)), kb.f32Type, kb.lanes);
+}
+
 Value tfm::noFourBitSums(KernelBuilder &kb, Terms terms) {
   int64_t pairs = terms == Terms::I8Pairs ? 2 : 1;
   auto type =
@@ -186,7 +196,7 @@ static Value lanesToTake(KernelBuilder &kb, Terms terms, Value slots) {
 
 func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
   auto [rows, vectors, layout, terms, copiesB, matricesAhead, rowsAhead,
-        linesAhead] = kernel;
+        linesOfA, linesAhead, addsLast] = kernel;
   bool byRows = layout == ALayout::Rows;
   // LLVM pairs the loads of neighbours in a row of A, and then spills them.
   // NEON multiplies by one lane of a register: load several rows of A at once.
@@ -208,6 +218,10 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
     name += ".matrices" + std::to_string(matricesAhead);
   if (matricesAhead > 0 && rowsAhead > 1)
     name += ".rows" + std::to_string(rowsAhead);
+  if (linesOfA > 0)
+    name += ".a" + std::to_string(linesOfA);
+  if (addsLast)
+    name += ".last";
   Type elementOfB = terms == Terms::F32TimesBf16 ? kb.bf16Type : kb.f32Type;
   SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.ptrType, kb.i64Type,
                           kb.ptrType, kb.i64Type, kb.i64Type, kb.b.getI1Type()};
@@ -226,7 +240,7 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
           return kb.at(kb.at(c, kb.mul(cStride, row)), vector * kb.lanes);
         };
         auto initial = scf::IfOp::create(
-            kb.b, kb.loc, accumulate,
+            kb.b, kb.loc, addsLast ? kb.i1(false) : accumulate,
             [&](OpBuilder &, Location) {
               SmallVector<Value> values;
               for (int64_t i = 0; i < tile; ++i)
@@ -319,9 +333,10 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
         // time.
         struct Ahead {
           Value first, second, stride;
+          int64_t lines;
         };
         auto prefetchBeside = [&](Value limit, ArrayRef<Ahead> places,
-                                  int64_t rows, int64_t lines, int64_t level) {
+                                  int64_t rows, int64_t level) {
           Type byte = kb.b.getI8Type();
           for (const Ahead &place : places)
             carried.push_back(place.first);
@@ -332,7 +347,7 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
               Value row = first;
               for (int64_t i = 0; i < rows; ++i) {
                 Value line = row;
-                for (int64_t j = 0; j < lines; ++j) {
+                for (int64_t j = 0; j < place.lines; ++j) {
                   kb.prefetch(line, level);
                   line = kb.at(line, place.second, byte);
                 }
@@ -355,14 +370,15 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
           SmallVector<Ahead> matrices;
           for (int64_t i = 0; i < matricesAhead;
                ++i, ahead = ahead.drop_front(2))
-            matrices.push_back({ahead[0], kb.i64(cacheLine), ahead[1]});
+            matrices.push_back({ahead[0], kb.i64(cacheLine), ahead[1],
+                                i == 0 && linesOfA > 0 ? linesOfA : 2});
           int64_t most = prefetchedEvery * llvm::divideCeil(rows, rowsAhead);
           prefetchBeside(kb.min(k, kb.i64(most)), matrices, rowsAhead,
-                         /*lines=*/2, /*level=*/1);
+                         /*level=*/1);
         }
         if (linesAhead > 0)
-          prefetchBeside(k, Ahead{ahead[0], ahead[1], ahead[2]}, /*rows=*/1,
-                         linesAhead, /*level=*/2);
+          prefetchBeside(k, Ahead{ahead[0], ahead[1], ahead[2], linesAhead},
+                         /*rows=*/1, /*level=*/2);
         auto plain = [&](int64_t steps) {
           turns(k, steps, [&](Value, ValueRange carried) {
             return body(carried, steps);
@@ -371,8 +387,17 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
         plain(unroll);
         if (unroll > 1)
           plain(1);
-        for (int64_t i = 0; i < tile; ++i)
-          kb.store(carried[pointers + i], cAt(i / vectors, i % vectors));
+        auto store = [&](bool adds) {
+          for (int64_t i = 0; i < tile; ++i) {
+            Value at = cAt(i / vectors, i % vectors);
+            Value sum = carried[pointers + i];
+            kb.store(adds ? addSums(kb, terms, kb.load(at), sum) : sum, at);
+          }
+        };
+        if (addsLast)
+          kb.ifThen(accumulate, [&] { store(true); }, [&] { store(false); });
+        else
+          store(false);
       });
 }
 

@@ -95,7 +95,12 @@ struct MicroKernel {
   /// of `rowsAhead` rows at a time; and then what is to be packed next: so many
   /// cache lines at a time, none where that is 0.
   int64_t matricesAhead = 0, rowsAhead = 1;
+  /// Where the first of those is A: so many lines of its rows instead.
+  int64_t linesOfA = 0;
   int64_t linesAhead = 0;
+  /// Whether what is in C is added to the tile's sums at the end, when it has
+  /// been prefetched, instead of their beginning with it.
+  bool addsLast = false;
 };
 
 /// Every how many slots a micro-kernel prefetches.
@@ -112,8 +117,9 @@ inline constexpr int64_t cacheLine = 64;
 ///       + sum over k of a[k, row] * b[k * b stride + column]
 ///
 /// with k counted in slots. The accumulators stay in registers over the whole
-/// of k, and the terms are added in the order of k whatever the tile's size, so
-/// that how a product is cut into tiles does not change its bits.
+/// of k, and the terms are added in the order of k whatever the tile's size (to
+/// zero where `addsLast`), so that how a product is cut into tiles does not
+/// change its bits.
 mlir::func::FuncOp microKernel(KernelBuilder &kb, const MicroKernel &kernel);
 mlir::func::FuncOp microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
                                ALayout layout);

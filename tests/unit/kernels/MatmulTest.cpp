@@ -35,6 +35,9 @@ struct Case {
   int64_t gap = 0;
   int packA = -1, packB = -1;
   int64_t depth = 0, rowBlock = 0, columnBlock = 0;
+  /// `rowBlock`, if nothing is said.
+  int64_t rowsOfSums = 0;
+  bool fetchesPacked = false;
   /// On tiles, where `depth` is given.
   bool wholeDepthOfB = false;
   /// As tiles go anyway.
@@ -112,12 +115,19 @@ MatmulPlan planOf(const Case &c, const MatmulSpec &spec,
                      ? (int64_t)llvm::alignTo(c.depth, tileDepth)
                      : c.depth;
   if (c.rowBlock)
-    plan.rowBlock = std::min(c.rowBlock, plan.rowPanels);
+    plan.rowBlock = plan.rowsOfSums = std::min(c.rowBlock, plan.rowPanels);
   if (c.columnBlock)
     plan.columnBlock = std::min(c.columnBlock, plan.columnPanels);
   if (c.depth)
     plan.wholeDepthOfB = c.wholeDepthOfB && plan.terms == Terms::Bf16Tiles;
   plan.alongRows |= c.alongRows;
+  if (c.rowsOfSums)
+    plan.rowsOfSums = std::min(c.rowsOfSums, plan.rowPanels);
+  if (plan.alongRows)
+    plan.rowBlock = 1;
+  if (c.fetchesPacked)
+    plan.fetchesPacked =
+        plan.packB && !plan.alongRows && plan.rowBlock < plan.rowPanels;
   return plan;
 }
 
@@ -348,6 +358,12 @@ TEST(Matmul, BlocksOfDepthRowsAndColumns) {
   for (size_t i = 0, size = cases.size(); i != size; ++i) {
     cases.push_back(cases[i]);
     cases.back().alongRows = true;
+    // Blocks of A, of which two have a packing of B and sums in common, or all.
+    for (int64_t rowsOfSums : {2, 4, 6}) {
+      cases.push_back(cases[i]);
+      cases.back().rowsOfSums = rowsOfSums;
+      cases.back().fetchesPacked = true;
+    }
   }
   check(cases);
 }
@@ -730,15 +746,13 @@ void checkRegisterTile(StringRef cpu, int64_t rows, int64_t columns) {
   CpuMachine machine = llvm::cantFail(CpuMachine::named(cpu));
   EXPECT_EQ(machine.tileRows(), rows);
   EXPECT_EQ(machine.tileVectors() * machine.lanes, columns);
-  int64_t tile = rows * machine.tileVectors();
   // Steps beside the prefetching of C (or what an epilogue reads and writes),
   // beside that of B, and the rest: each in the loop's unrolled steps, and the
   // last one in a step alone.
   int64_t plain = machine.lanes > 4 ? 3 : 1;
   int64_t prefetching = machine.lanes > 4 ? 7 : 3;
-  std::string prefix = "tfm.micro." + std::to_string(rows) + "x" +
-                       std::to_string(machine.tileVectors());
   std::string multiplyAdd = machine.lanes > 4 ? "vfmadd" : "fmla";
+  // `steps` of a register tile.
   auto check = [&](Case c, StringRef suffix, int64_t steps, StringRef step) {
     Kernels kernels;
     kernels.target = machine;
@@ -749,48 +763,67 @@ void checkRegisterTile(StringRef cpu, int64_t rows, int64_t columns) {
       spec.writes = {spec.c, std::exchange(spec.c, MemRefType())};
       spec.epilogue = [](OpBuilder &, Location, EpilogueTile &) {};
     }
-    emitMatmul(kernels.builder, *kernels.module, "kernel", spec, machine,
-               planOf(c, spec, machine));
-    checkInnerLoop(kernels, prefix + suffix.str(), steps, step);
+    MatmulPlan plan = planOf(c, spec, machine);
+    emitMatmul(kernels.builder, *kernels.module, "kernel", spec, machine, plan);
+    checkInnerLoop(kernels,
+                   "tfm.micro." + std::to_string(plan.tileRows) + "x" +
+                       std::to_string(plan.tileVectors) + suffix.str(),
+                   steps * plan.tileRows * plan.tileVectors, step);
   };
   // Terms enough for each row of C to be prefetched at a time of its own.
-  Case c{rows * 4, columns * 4, 256};
+  Case c{rows * 4, columns * 8, 256};
   c.packA = 0;
   c.packB = 1;
   // Every plan for NEON packs a row-major A.
   if (machine.lanes > 4) {
-    check(c, ".rows.ahead2.matrices1", tile * 3, multiplyAdd);
+    check(c, ".rows.ahead2.matrices1", 3, multiplyAdd);
   } else {
     c.packA = -1;
     Kernels kernels;
     EXPECT_TRUE(planMatmul(specOf(kernels, c), machine).packA);
   }
+  // Short rows of a large A, whose next panel is fetched.
+  bool isWide = machine.lanes == 16 && !machine.readsInOrder;
+  if (isWide) {
+    Case large{rows * 128, 64, 64};
+    check(large, ".rows.matrices2.a4", 2, multiplyAdd);
+    EXPECT_EQ(planMatmul(specOf(*std::make_unique<Kernels>(), large), machine)
+                  .tileVectors,
+              4);
+  }
+  // A small weight's gradient, then one of more rows than are read in place.
   c.transposeA = true;
-  check(c, ".columns.ahead2.matrices1", tile * prefetching, multiplyAdd);
-  check(c, ".columns.copy.ahead2.matrices1", tile * 3, multiplyAdd);
-  check(c, ".columns.ahead2.matrices3", tile * prefetching, multiplyAdd);
+  check(c, ".columns.ahead2.matrices1", prefetching, multiplyAdd);
+  Case tall = c;
+  tall.m = rows * 40;
+  tall.k = 128;
+  check(tall, ".columns.ahead2.matrices1", prefetching, multiplyAdd);
+  check(tall, ".columns.copy.ahead2.matrices1", 3, multiplyAdd);
+  check(tall, ".columns.ahead2.matrices3", prefetching, multiplyAdd);
+  tall.depth = 112;
+  check(tall, ".columns.ahead2.matrices1.last", prefetching, multiplyAdd);
   c.packB = 0;
-  check(c, ".columns", tile * plain, multiplyAdd);
+  check(c, ".columns", plain, multiplyAdd);
   // Bf16 as f32, in panels, or B where it lies.
   c.packA = c.packB = -1;
   c.bf16A = c.bf16B = true;
   if (!machine.bf16Pairs) {
-    check(c, ".columns.ahead2.matrices1", tile * prefetching, multiplyAdd);
-    check(c, ".columns.bf16.copy.ahead2.matrices1", tile * 3, multiplyAdd);
+    check(c, ".columns.ahead2.matrices1", prefetching, multiplyAdd);
+    check(c, ".columns.bf16.copy.ahead2.matrices1", 3, multiplyAdd);
   }
   Case fewRows = c;
   fewRows.m = rows;
-  check(fewRows, ".columns.bf16", tile * plain, multiplyAdd);
+  check(fewRows, ".columns.bf16", plain, multiplyAdd);
   if (!machine.bf16Pairs)
     return;
   if (machine.lanes == 4) { // each by one lane of a register
-    check(c, ".columns.pairs.ahead2.matrices1", tile * prefetching, ".2h[");
+    check(c, ".columns.pairs.ahead2.matrices1", prefetching, ".2h[");
     return;
   }
-  check(c, ".columns.pairs.ahead2.matrices1", tile * prefetching, "vdpbf16ps");
+  check(c, ".columns.pairs.ahead2.matrices1", prefetching, "vdpbf16ps");
   c.transposeA = false;
   c.packA = 0;
-  check(c, ".rows.pairs.ahead2.matrices1", tile * 3, "vdpbf16ps");
+  check(c, ".rows.pairs.ahead2.matrices1", 3, "vdpbf16ps");
 }
 
 } // namespace
