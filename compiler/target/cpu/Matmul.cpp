@@ -393,9 +393,8 @@ void MatmulEmitter::blocks(Value rowFrom, Value rowTo, Value columnFrom,
           Value p1 = kb.min(kb.add(p0, plan.rowBlock), s1);
           if (plan.packA && !packAOnce)
             packPanelsOfA(p0, p1, k0, depth);
-          Block now{s0, p0,
-                    q0, blockedDepth || plan.fetchesPacked ? q1 : columnTo,
-                    k0, depth};
+          Value end = blockedDepth || plan.fetchesPacked ? q1 : columnTo;
+          Block now{s0, p0, q0, end, k0, depth};
           kb.loop(q0, q1, 1, [&](Value q) {
             auto pack = [&] { packPanelsOfB(q, kb.add(q, 1), k0, depth); };
             if (copiesB && spec.n % width != 0)

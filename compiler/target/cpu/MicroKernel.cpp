@@ -367,11 +367,14 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
         };
         ValueRange ahead = args.drop_front(copiesB ? 9 : 8);
         if (matricesAhead > 0) {
+          int64_t linesOfRow =
+              std::max<int64_t>(vectors * kb.lanes * 4 / cacheLine, 2);
           SmallVector<Ahead> matrices;
           for (int64_t i = 0; i < matricesAhead;
                ++i, ahead = ahead.drop_front(2))
-            matrices.push_back({ahead[0], kb.i64(cacheLine), ahead[1],
-                                i == 0 && linesOfA > 0 ? linesOfA : 2});
+            matrices.push_back(
+                {ahead[0], kb.i64(cacheLine), ahead[1],
+                 i == 0 && linesOfA > 0 ? linesOfA : linesOfRow});
           int64_t most = prefetchedEvery * llvm::divideCeil(rows, rowsAhead);
           prefetchBeside(kb.min(k, kb.i64(most)), matrices, rowsAhead,
                          /*level=*/1);

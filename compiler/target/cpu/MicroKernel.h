@@ -91,9 +91,9 @@ struct MicroKernel {
   /// tiles that follow.
   bool copiesB = false;
   /// It also prefetches the tile's rows in so many matrices that are read or
-  /// written once it is finished, C or those of an epilogue, two lines of each
-  /// of `rowsAhead` rows at a time; and then what is to be packed next: so many
-  /// cache lines at a time, none where that is 0.
+  /// written once it is finished, C or those of an epilogue, the tile's lines
+  /// of each of `rowsAhead` rows at a time; and then what is to be packed next:
+  /// so many cache lines at a time, none where that is 0.
   int64_t matricesAhead = 0, rowsAhead = 1;
   /// Where the first of those is A: so many lines of its rows instead.
   int64_t linesOfA = 0;
