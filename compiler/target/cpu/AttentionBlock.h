@@ -58,9 +58,8 @@ public:
   KernelBuilder kb;
   /// Sizes as in `tfm.attention`.
   int64_t batches, heads, kvHeads, queries, keys, d, e;
-  /// Vectors of a register tile, and columns of it in elements.
-  int64_t tileVectors, width;
-  const int64_t tileRows;
+  /// Vectors of a register tile, columns of it in elements, and rows.
+  int64_t tileVectors, width, tileRows;
   /// Queries of a block, and how many blocks there are.
   int64_t block, blocks;
   /// Keys of a block, and how many blocks there are: one where keys are read

@@ -328,6 +328,11 @@ void CpuMachine::describe(llvm::Function &function) const {
 
 int64_t CpuMachine::tileVectors() const { return lanes >= 8 ? 2 : 3; }
 
+int64_t CpuMachine::tileVectorsInPlace() const {
+  // Measured on Intel's cores alone.
+  return lanes == 16 && !readsInOrder ? 4 : tileVectors();
+}
+
 int64_t CpuMachine::tileRows(int64_t vectors) const {
   // Besides the accumulators, one row of B and one broadcast element of A stay
   // in registers; an even number of rows keeps packed panels aligned.

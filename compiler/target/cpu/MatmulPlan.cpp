@@ -161,15 +161,11 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
                 (n > (rowsOfA ? 512 : 128) || (conflicts && n > 64) ||
                  scattered || (rowsOfA && target.lanes < 8)));
 
-  // Of an A that is read where it lies a wide and low tile loads less for as
-  // many multiply-adds (10 elements and vectors for 24 instead of 16 for
-  // 28, with AVX-512), which tells where threads share a core (measured on
-  // Intel's cores alone, and not where it is packed).
-  constexpr int64_t wide = 4;
+  int64_t inPlace = target.tileVectorsInPlace();
   bool isWide = !plan.packA && (rowsOfA || direct) && !isBf16 &&
-                plan.terms == Terms::F32 && !fewRows && target.lanes == 16 &&
-                n % (wide * 16) == 0 && !target.readsInOrder;
-  plan.tileVectors = isWide ? wide : target.tileVectors();
+                plan.terms == Terms::F32 && !fewRows &&
+                n % (inPlace * target.lanes) == 0;
+  plan.tileVectors = isWide ? inPlace : target.tileVectors();
   int64_t tallest = plan.terms == Terms::Bf16Tiles ? 2 * tileSide
                     : plan.terms == Terms::I8Pairs
                         ? target.pairTileRows()
