@@ -20,6 +20,7 @@
 #include "compiler/target/cpu/Jit.h"
 #include "compiler/target/cpu/Lower.h"
 #include "compiler/target/cpu/Matmul.h"
+#include "compiler/target/cpu/MatmulPlan.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"

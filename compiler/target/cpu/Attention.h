@@ -8,7 +8,7 @@
 #ifndef TFM_TARGET_CPU_ATTENTION_H
 #define TFM_TARGET_CPU_ATTENTION_H
 
-#include "compiler/target/cpu/MicroKernel.h"
+#include "compiler/target/cpu/Terms.h"
 #include "compiler/target/emit/AttentionRule.h"
 
 namespace tfm {

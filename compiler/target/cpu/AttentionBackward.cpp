@@ -7,7 +7,7 @@
 
 #include "compiler/target/cpu/AttentionPanels.h"
 #include "compiler/target/cpu/CpuMachine.h"
-#include "compiler/target/cpu/MicroKernel.h"
+#include "compiler/target/cpu/Packing.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -78,7 +78,11 @@ private:
   }
   /// Whether the cotangents of scores are kept for the end of a block.
   bool keepsDScores() const { return spec.dmask || spec.ddistance; }
+  void reserveScratch();
+  /// What a thread computes: all that is added to rows of keys has one owner.
+  void shareOf(Value thread, Value threads);
   void clearMaskGradient();
+  void clearDistanceGradient();
   void zero(RowsView rows, Value count, int64_t columns);
   void copy(RowsView from, RowsView to, Value rows, int64_t columns,
             bool add = false);
@@ -128,6 +132,36 @@ Kernel AttentionBackward::emit(StringRef name) {
                        << "' have strides that its kernel cannot read";
     return {};
   }
+  reserveScratch();
+  OpBuilder::InsertionGuard guard(kb.b);
+  func::FuncOp func = begin(name, {{spec.q, &q},
+                                   {spec.k, &k},
+                                   {spec.v, &v},
+                                   {spec.out, &out},
+                                   {spec.lse, &lse},
+                                   {spec.dout, &dout},
+                                   {spec.mask, &maskPtr},
+                                   {spec.distanceBias, &biases},
+                                   {spec.dq, &dq},
+                                   {spec.dk, &dk},
+                                   {spec.dv, &dv},
+                                   {spec.dmask, &dmask},
+                                   {spec.ddistance, &ddistance}});
+  KernelArguments arguments(func);
+  Value thread = kb.toI64(arguments.thread),
+        threads = kb.toI64(arguments.threads);
+  // The gradient of a mask has one owner.
+  if (spec.dmask)
+    kb.ifThen(kb.equal(thread, kb.i64(0)), [&] {
+      clearMaskGradient();
+      shareOf(kb.i64(0), kb.i64(1));
+    });
+  else
+    shareOf(thread, threads);
+  return {func, scratchBytes()};
+}
+
+void AttentionBackward::reserveScratch() {
   int64_t rows = scoreRows();
   transposedQ = reserve(products->queriesLength(d));
   transposedDout = reserve(products->queriesLength(e));
@@ -151,63 +185,38 @@ Kernel AttentionBackward::emit(StringRef name) {
   if (keepsDScores())
     dMasks = reserve(
         llvm::alignTo(std::max(rows, keyPanels * keyRows), kb.lanes) * block);
-  if (spec.dmask) {
+  if (spec.dmask)
     dMaskRows = reserve(block * (keyBlock + kb.lanes) + kb.lanes);
-  }
-  OpBuilder::InsertionGuard guard(kb.b);
-  func::FuncOp func = begin(name, {{spec.q, &q},
-                                   {spec.k, &k},
-                                   {spec.v, &v},
-                                   {spec.out, &out},
-                                   {spec.lse, &lse},
-                                   {spec.dout, &dout},
-                                   {spec.mask, &maskPtr},
-                                   {spec.distanceBias, &biases},
-                                   {spec.dq, &dq},
-                                   {spec.dk, &dk},
-                                   {spec.dv, &dv},
-                                   {spec.dmask, &dmask},
-                                   {spec.ddistance, &ddistance}});
-  KernelArguments arguments(func);
-  Value thread = kb.toI64(arguments.thread),
-        threads = kb.toI64(arguments.threads);
+}
+
+void AttentionBackward::shareOf(Value thread, Value threads) {
   // What sequences add to the biases of a head has one owner, too.
-  auto shareHeads = [&](Value thread, Value threads) {
+  if (spec.ddistance) {
     auto [from, to] = kb.share(kb.i64(kvHeads), thread, threads);
     kb.loop(from, to, 1, [&](Value item) {
       kvHead = item;
-      overMembers([&] {
-        RowsView row = distancesOf(ddistance, spec.ddistance, queryHead);
-        kb.loop(kb.i64(0), kb.i64(spec.distances()), kb.lanes, [&](Value i) {
-          kb.store(kb.splat(0.0), kb.at(row.ptr, i),
-                   kb.maskOf(kb.sub(kb.i64(spec.distances()), i)));
-        });
-      });
+      overMembers([&] { clearDistanceGradient(); });
       kb.loop(kb.i64(0), kb.i64(batches), 1, [&](Value b) {
         batch = b;
         oneHeadOfKeys();
       });
     });
-  };
-  auto share = [&](Value thread, Value threads) {
-    if (spec.ddistance)
-      return shareHeads(thread, threads);
-    auto [from, to] = kb.share(kb.i64(batches * kvHeads), thread, threads);
-    kb.loop(from, to, 1, [&](Value item) {
-      batch = kb.div(item, kvHeads);
-      kvHead = kb.rem(item, kb.i64(kvHeads));
-      oneHeadOfKeys();
-    });
-  };
-  if (!spec.dmask) {
-    share(thread, threads);
-    return {func, scratchBytes()};
+    return;
   }
-  kb.ifThen(kb.equal(thread, kb.i64(0)), [&] {
-    clearMaskGradient();
-    share(kb.i64(0), kb.i64(1));
+  auto [from, to] = kb.share(kb.i64(batches * kvHeads), thread, threads);
+  kb.loop(from, to, 1, [&](Value item) {
+    batch = kb.div(item, kvHeads);
+    kvHead = kb.rem(item, kb.i64(kvHeads));
+    oneHeadOfKeys();
   });
-  return {func, scratchBytes()};
+}
+
+void AttentionBackward::clearDistanceGradient() {
+  RowsView row = distancesOf(ddistance, spec.ddistance, queryHead);
+  kb.loop(kb.i64(0), kb.i64(spec.distances()), kb.lanes, [&](Value i) {
+    kb.store(kb.splat(0.0), kb.at(row.ptr, i),
+             kb.maskOf(kb.sub(kb.i64(spec.distances()), i)));
+  });
 }
 
 void AttentionBackward::clearMaskGradient() {

@@ -7,6 +7,7 @@
 
 #include "compiler/target/cpu/AttentionProducts.h"
 #include "compiler/target/cpu/MicroKernel.h"
+#include "compiler/target/cpu/Packing.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <algorithm>
 #include <functional>

@@ -12,9 +12,9 @@
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/Kernels.h"
 #include "compiler/target/cpu/Lower.h"
-#include "compiler/target/cpu/MicroKernel.h"
 #include "compiler/target/cpu/Passes.h"
 #include "compiler/target/cpu/Program.h"
+#include "compiler/target/cpu/Terms.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/SmallString.h"

@@ -7,9 +7,9 @@
 
 #include "compiler/target/cpu/FewRows.h"
 #include "compiler/target/cpu/CpuMachine.h"
-#include "compiler/target/cpu/MicroKernel.h"
 #include "compiler/target/cpu/ProductKernel.h"
 #include "compiler/target/cpu/StreamedRows.h"
+#include "compiler/target/cpu/Terms.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
 

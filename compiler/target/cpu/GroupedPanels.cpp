@@ -8,6 +8,7 @@
 #include "compiler/target/cpu/GroupedPanels.h"
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/MicroKernel.h"
+#include "compiler/target/cpu/Packing.h"
 #include "compiler/target/cpu/ProductKernel.h"
 #include "runtime/tfm_model.h"
 

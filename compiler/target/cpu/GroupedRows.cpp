@@ -8,6 +8,8 @@
 #include "compiler/target/cpu/GroupedRows.h"
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/MicroKernel.h"
+#include "compiler/target/cpu/Packing.h"
+#include "compiler/target/cpu/Terms.h"
 #include "runtime/tfm_model.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -146,72 +148,103 @@ static void storeSums(KernelBuilder &kb, DotTile tile, ValueRange values,
                kb.at(sums, (row * kb.lanes + column) * kb.lanes));
 }
 
+namespace {
+
+/// Dot products of rows of f32; `args` are those of `dotFloats`.
+class FloatDots {
+public:
+  FloatDots(KernelBuilder &kb, const DotTile &tile, ValueRange args)
+      : kb(kb), tile(tile), b(kb, args.take_back(RowsOfB::count), tile),
+        k(args[2]), to(args[3]) {
+    for (int64_t row = 0; row < tile.rows; ++row)
+      a.push_back(kb.at(args[0], kb.mul(args[1], row)));
+  }
+
+  void compute() {
+    b.prefetchTables();
+    SmallVector<Value> sums(tile.rows * tile.columns, kb.splat(0.0));
+    Value whole = kb.div(k, groupTerms);
+    Value lines = kb.sub(whole, kb.rem(whole, kb.i64(groupsOfLine)));
+    sums = kb.loop(kb.i64(0), lines, groupsOfLine, sums,
+                   [&](Value first, ValueRange sums) {
+                     b.prefetch(kb.mul(first, groupBytes));
+                     return addGroups(first, kb.add(first, groupsOfLine), sums,
+                                      false);
+                   });
+    sums = addGroups(lines, whole, sums, false);
+    sums = addGroups(whole, kb.div(kb.add(k, groupTerms - 1), groupTerms), sums,
+                     true);
+    storeSums(kb, tile, sums, to);
+  }
+
+private:
+  SmallVector<Value> addGroups(Value from, Value end, ValueRange sums,
+                               bool masked) {
+    return kb.loop(from, end, 1, sums, [&](Value number, ValueRange sums) {
+      return addGroup(number, sums, masked);
+    });
+  }
+
+  SmallVector<Value> addGroup(Value number, ValueRange sums, bool masked) {
+    SmallVector<Value> next(sums), scales, minima;
+    for (auto [scale, minimum] : llvm::zip_equal(b.scale, b.minimum)) {
+      scales.push_back(inAllLanes(scale, number));
+      minima.push_back(inAllLanes(minimum, number));
+    }
+    Value term = kb.mul(number, groupTerms);
+    for (int64_t at = 0; at < groupBytes; at += kb.lanes) {
+      SmallVector<Value> bytes;
+      Value offset = kb.add(kb.mul(number, groupBytes), at);
+      for (Value row : b.bytes)
+        bytes.push_back(loadBytes(kb, kb.at(row, offset, b.byteType())));
+      for (bool isHigh : {false, true}) {
+        SmallVector<Value> weights;
+        for (auto [some, scale, minimum] :
+             llvm::zip_equal(bytes, scales, minima))
+          weights.push_back(
+              kb.fma(toF32(kb, isHigh ? highHalf(kb, some) : lowHalf(kb, some)),
+                     scale, minimum));
+        addTerms(kb.add(term, at + (isHigh ? groupBytes : 0)), weights, next,
+                 masked);
+      }
+    }
+    return next;
+  }
+
+  Value inAllLanes(Value table, Value group) {
+    return kb.splat(loadBf16(kb, kb.at(table, group, kb.bf16Type)));
+  }
+
+  /// Terms from `i` on, a vector of them of each row.
+  void addTerms(Value i, ArrayRef<Value> weights, MutableArrayRef<Value> sums,
+                bool masked) {
+    Value mask = masked ? kb.maskOf(kb.sub(k, i)) : Value();
+    for (auto [row, pointer] : llvm::enumerate(a)) {
+      Value x = kb.load(kb.at(pointer, i), mask);
+      for (auto [column, weight] : llvm::enumerate(weights)) {
+        Value &sum = sums[row * tile.columns + column];
+        sum = kb.fma(x, weight, sum);
+      }
+    }
+  }
+
+  KernelBuilder &kb;
+  const DotTile &tile;
+  RowsOfB b;
+  Value k, to;
+  SmallVector<Value> a;
+};
+
+} // namespace
+
 /// Of rows of f32: (a, a stride, k, sums, rows of B).
-static func::FuncOp dotFloats(KernelBuilder &kb, DotTile tile) {
+static func::FuncOp dotFloats(KernelBuilder &kb, const DotTile &tile) {
   SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.i64Type, kb.ptrType};
   llvm::append_range(types, RowsOfB::types(kb));
-  return kb.sharedFunction(
-      nameOf(tile, ""), types, [&](KernelBuilder &kb, ValueRange args) {
-        RowsOfB b(kb, args.take_back(RowsOfB::count), tile);
-        Value k = args[2];
-        SmallVector<Value> a;
-        for (int64_t row = 0; row < tile.rows; ++row)
-          a.push_back(kb.at(args[0], kb.mul(args[1], row)));
-        auto group = [&](Value number, ValueRange sums, bool masked) {
-          SmallVector<Value> next(sums), scales, minima;
-          for (auto [scale, minimum] : llvm::zip_equal(b.scale, b.minimum)) {
-            auto table = [&](Value row) {
-              return kb.splat(loadBf16(kb, kb.at(row, number, kb.bf16Type)));
-            };
-            scales.push_back(table(scale));
-            minima.push_back(table(minimum));
-          }
-          Value term = kb.mul(number, groupTerms);
-          for (int64_t at = 0; at < groupBytes; at += kb.lanes) {
-            SmallVector<Value> bytes;
-            Value offset = kb.add(kb.mul(number, groupBytes), at);
-            for (Value row : b.bytes)
-              bytes.push_back(loadBytes(kb, kb.at(row, offset, b.byteType())));
-            for (bool isHigh : {false, true}) {
-              SmallVector<Value> weights;
-              for (auto [some, scale, minimum] :
-                   llvm::zip_equal(bytes, scales, minima))
-                weights.push_back(kb.fma(
-                    toF32(kb, isHigh ? highHalf(kb, some) : lowHalf(kb, some)),
-                    scale, minimum));
-              Value i = kb.add(term, at + (isHigh ? groupBytes : 0));
-              Value mask = masked ? kb.maskOf(kb.sub(k, i)) : Value();
-              for (auto [row, pointer] : llvm::enumerate(a)) {
-                Value x = kb.load(kb.at(pointer, i), mask);
-                for (auto [column, weight] : llvm::enumerate(weights)) {
-                  Value &sum = next[row * tile.columns + column];
-                  sum = kb.fma(x, weight, sum);
-                }
-              }
-            }
-          }
-          return next;
-        };
-        auto groups = [&](Value from, Value to, ValueRange sums, bool masked) {
-          return kb.loop(from, to, 1, sums, [&](Value number, ValueRange sums) {
-            return group(number, sums, masked);
-          });
-        };
-        b.prefetchTables();
-        SmallVector<Value> sums(tile.rows * tile.columns, kb.splat(0.0));
-        Value whole = kb.div(k, groupTerms);
-        Value lines = kb.sub(whole, kb.rem(whole, kb.i64(groupsOfLine)));
-        sums = kb.loop(kb.i64(0), lines, groupsOfLine, sums,
-                       [&](Value first, ValueRange sums) {
-                         b.prefetch(kb.mul(first, groupBytes));
-                         return groups(first, kb.add(first, groupsOfLine), sums,
-                                       false);
-                       });
-        sums = groups(lines, whole, sums, false);
-        sums = groups(whole, kb.div(kb.add(k, groupTerms - 1), groupTerms),
-                      sums, true);
-        storeSums(kb, tile, sums, args[3]);
-      });
+  return kb.sharedFunction(nameOf(tile, ""), types,
+                           [&](KernelBuilder &kb, ValueRange args) {
+                             FloatDots(kb, tile, args).compute();
+                           });
 }
 
 /// Calls `dot` for tiles of all rows of A and the first `count` of B.
@@ -438,124 +471,157 @@ void tfm::packIntegers(KernelBuilder &kb, const CpuMachine &target, Value a,
   kb.call(function, {a, kb.i64(k), to.packed, to.sums});
 }
 
+namespace {
+
+/// Dot products of rows of integers; `args` are those of `dotIntegers`. Four
+/// products an instruction are those of a group alone in each lane, and their
+/// sums are exact.
+class IntegerDots {
+public:
+  IntegerDots(KernelBuilder &kb, const DotTile &tile, Terms terms,
+              ValueRange args)
+      : kb(kb), tile(tile), terms(terms),
+        b(kb, args.take_back(RowsOfB::count), tile), groups(args[4]),
+        to(args[5]), vectorBytes(4 * kb.lanes),
+        vectorGroups(groupsOfVector(kb)),
+        bytes(VectorType::get({vectorBytes}, b.byteType())) {
+    for (int64_t row = 0; row < tile.rows; ++row) {
+      a.push_back(kb.at(args[0], kb.mul(args[1], row), b.byteType()));
+      sumsOfGroups.push_back(kb.at(args[2], kb.mul(args[3], row)));
+    }
+  }
+
+  void compute() {
+    b.prefetchTables();
+    SmallVector<Value> sums(tile.rows * tile.columns, kb.splat(0.0));
+    sums = addMinima(addProducts(sums));
+    storeSums(kb, tile, sums, to);
+  }
+
+private:
+  SmallVector<Value> addProducts(ValueRange sums) {
+    Value whole = kb.sub(groups, kb.rem(groups, kb.i64(groupsOfLine)));
+    SmallVector<Value> ofLines =
+        kb.loop(kb.i64(0), whole, groupsOfLine, sums,
+                [&](Value group, ValueRange sums) {
+                  b.prefetch(kb.mul(group, groupBytes));
+                  SmallVector<Value> next(sums);
+                  for (int64_t at = 0; at < groupsOfLine; at += vectorGroups)
+                    next = addVector(kb.add(group, at), next, false);
+                  return next;
+                });
+    return kb.loop(whole, groups, vectorGroups, ofLines,
+                   [&](Value group, ValueRange sums) {
+                     return addVector(group, sums, true);
+                   });
+  }
+
+  /// The groups of a vector of B, from `group` on.
+  SmallVector<Value> addVector(Value group, ValueRange sums, bool masked) {
+    SmallVector<Value> low, high, scales, next;
+    Value offset = kb.mul(group, groupBytes), byteMask, tableMask;
+    if (masked) {
+      Value rest = kb.sub(groups, group);
+      byteMask = kb.maskOf(kb.mul(rest, groupBytes), vectorBytes);
+      tableMask = kb.maskOf(rest, vectorGroups);
+    }
+    auto halves = VectorType::get({vectorGroups}, kb.b.getIntegerType(16));
+    for (auto [row, scale] : llvm::zip_equal(b.bytes, b.scale)) {
+      Value some = kb.loadAs(bytes, kb.at(row, offset, b.byteType()), byteMask);
+      low.push_back(lowHalf(kb, some));
+      high.push_back(highHalf(kb, some));
+      scales.push_back(inLanesOfGroups(
+          kb.loadAs(halves, kb.at(scale, group, kb.bf16Type), tableMask)));
+    }
+    Value term = kb.mul(group, groupTerms);
+    for (auto [row, pointer] : llvm::enumerate(a)) {
+      auto load = [&](int64_t at) {
+        return kb.loadAs(bytes, kb.at(pointer, kb.add(term, at), b.byteType()));
+      };
+      Value first = load(0), second = load(vectorBytes);
+      for (int64_t column = 0; column < tile.columns; ++column) {
+        Value sum = multiplyFourBits(kb, terms, {first, second},
+                                     {low[column], high[column]});
+        next.push_back(kb.fma(toF32(kb, sum), scales[column],
+                              sums[row * tile.columns + column]));
+      }
+    }
+    return next;
+  }
+
+  /// A bf16 for each group as the upper half of f32 in the lanes of its group:
+  /// those lie in a part of the register that shuffles do not cross.
+  Value inLanesOfGroups(Value each) {
+    int64_t bits = 16 * vectorGroups;
+    Type word = kb.b.getIntegerType(static_cast<unsigned>(bits));
+    Value one = vector::ExtractOp::create(
+        kb.b, kb.loc,
+        LLVM::BitcastOp::create(kb.b, kb.loc, VectorType::get({1}, word), each),
+        0);
+    Value everywhere = vector::BroadcastOp::create(
+        kb.b, kb.loc, VectorType::get({8 * vectorBytes / bits}, word), one);
+    auto all = VectorType::get({2 * kb.lanes}, kb.b.getIntegerType(16));
+    everywhere = LLVM::BitcastOp::create(kb.b, kb.loc, all, everywhere);
+    SmallVector<int64_t> upper;
+    for (int64_t lane = 0; lane < kb.lanes; ++lane) {
+      int64_t group = lane / 4;
+      upper.append({2 * kb.lanes, group * 8 + group});
+    }
+    return LLVM::BitcastOp::create(
+        kb.b, kb.loc, kb.vecType,
+        kb.shuffle(everywhere, constantLike(kb, all, 0), upper));
+  }
+
+  /// Each minimum times the sum of its group.
+  SmallVector<Value> addMinima(ValueRange sums) {
+    Value whole = kb.sub(groups, kb.rem(groups, kb.i64(kb.lanes)));
+    SmallVector<Value> ofWhole = kb.loop(
+        kb.i64(0), whole, kb.lanes, sums, [&](Value group, ValueRange sums) {
+          return addMinima(group, sums, Value());
+        });
+    return kb.loop(
+        whole, groups, kb.lanes, ofWhole, [&](Value group, ValueRange sums) {
+          return addMinima(group, sums, kb.maskOf(kb.sub(groups, group)));
+        });
+  }
+
+  /// Those of a vector of groups.
+  SmallVector<Value> addMinima(Value group, ValueRange sums, Value mask) {
+    SmallVector<Value> each, next;
+    for (Value row : b.minimum)
+      each.push_back(
+          kb.load(kb.at(row, group, kb.bf16Type), mask, kb.bf16Type));
+    for (auto [row, pointer] : llvm::enumerate(sumsOfGroups)) {
+      Value x = kb.load(kb.at(pointer, group), mask);
+      for (auto [column, minimum] : llvm::enumerate(each))
+        next.push_back(kb.fma(x, minimum, sums[row * tile.columns + column]));
+    }
+    return next;
+  }
+
+  KernelBuilder &kb;
+  const DotTile &tile;
+  Terms terms;
+  RowsOfB b;
+  Value groups, to;
+  int64_t vectorBytes, vectorGroups;
+  VectorType bytes;
+  SmallVector<Value> a, sumsOfGroups;
+};
+
+} // namespace
+
 /// Of packed rows: (a, a stride, sums of groups, their stride, groups, sums,
-/// rows of B). Four products an instruction are those of a group alone in each
-/// lane, and their sums are exact.
-static func::FuncOp dotIntegers(KernelBuilder &kb, DotTile tile, Terms terms) {
+/// rows of B).
+static func::FuncOp dotIntegers(KernelBuilder &kb, const DotTile &tile,
+                                Terms terms) {
   SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.ptrType,
                           kb.i64Type, kb.i64Type, kb.ptrType};
   llvm::append_range(types, RowsOfB::types(kb));
-  return kb.sharedFunction(
-      nameOf(tile, ".quads"), types, [&](KernelBuilder &kb, ValueRange args) {
-        RowsOfB b(kb, args.take_back(RowsOfB::count), tile);
-        Value groups = args[4];
-        SmallVector<Value> a, sumsOfGroups;
-        for (int64_t row = 0; row < tile.rows; ++row) {
-          a.push_back(kb.at(args[0], kb.mul(args[1], row), b.byteType()));
-          sumsOfGroups.push_back(kb.at(args[2], kb.mul(args[3], row)));
-        }
-        int64_t vectorBytes = 4 * kb.lanes, vectorGroups = groupsOfVector(kb);
-        auto bytes = VectorType::get({vectorBytes}, b.byteType());
-        auto halves = VectorType::get({vectorGroups}, kb.b.getIntegerType(16));
-        // A bf16 for each group as the upper half of f32 in the lanes of its
-        // group: those lie in a part of the register that shuffles do not
-        // cross.
-        auto spread = [&](Value each) -> Value {
-          int64_t bits = 16 * vectorGroups;
-          Type word = kb.b.getIntegerType(static_cast<unsigned>(bits));
-          Value one = vector::ExtractOp::create(
-              kb.b, kb.loc,
-              LLVM::BitcastOp::create(kb.b, kb.loc, VectorType::get({1}, word),
-                                      each),
-              0);
-          Value everywhere = vector::BroadcastOp::create(
-              kb.b, kb.loc, VectorType::get({8 * vectorBytes / bits}, word),
-              one);
-          auto all = VectorType::get({2 * kb.lanes}, kb.b.getIntegerType(16));
-          everywhere = LLVM::BitcastOp::create(kb.b, kb.loc, all, everywhere);
-          SmallVector<int64_t> upper;
-          for (int64_t lane = 0; lane < kb.lanes; ++lane) {
-            int64_t group = lane / 4;
-            upper.append({2 * kb.lanes, group * 8 + group});
-          }
-          return LLVM::BitcastOp::create(
-              kb.b, kb.loc, kb.vecType,
-              kb.shuffle(everywhere, constantLike(kb, all, 0), upper));
-        };
-        auto vector = [&](Value group, ValueRange sums, bool masked) {
-          SmallVector<Value> low, high, scales, next;
-          Value offset = kb.mul(group, groupBytes), byteMask, tableMask;
-          if (masked) {
-            Value rest = kb.sub(groups, group);
-            byteMask = kb.maskOf(kb.mul(rest, groupBytes), vectorBytes);
-            tableMask = kb.maskOf(rest, vectorGroups);
-          }
-          for (auto [row, scale] : llvm::zip_equal(b.bytes, b.scale)) {
-            Value some =
-                kb.loadAs(bytes, kb.at(row, offset, b.byteType()), byteMask);
-            low.push_back(lowHalf(kb, some));
-            high.push_back(highHalf(kb, some));
-            Value each =
-                kb.loadAs(halves, kb.at(scale, group, kb.bf16Type), tableMask);
-            scales.push_back(spread(each));
-          }
-          Value term = kb.mul(group, groupTerms);
-          for (auto [row, pointer] : llvm::enumerate(a)) {
-            auto load = [&](int64_t at) {
-              return kb.loadAs(bytes,
-                               kb.at(pointer, kb.add(term, at), b.byteType()));
-            };
-            Value first = load(0), second = load(vectorBytes);
-            for (int64_t column = 0; column < tile.columns; ++column) {
-              Value sum = multiplyFourBits(kb, terms, {first, second},
-                                           {low[column], high[column]});
-              next.push_back(kb.fma(toF32(kb, sum), scales[column],
-                                    sums[row * tile.columns + column]));
-            }
-          }
-          return next;
-        };
-        b.prefetchTables();
-        SmallVector<Value> sums(tile.rows * tile.columns, kb.splat(0.0));
-        Value whole = kb.sub(groups, kb.rem(groups, kb.i64(groupsOfLine)));
-        sums = kb.loop(kb.i64(0), whole, groupsOfLine, sums,
-                       [&](Value group, ValueRange sums) {
-                         b.prefetch(kb.mul(group, groupBytes));
-                         SmallVector<Value> next(sums);
-                         for (int64_t at = 0; at < groupsOfLine;
-                              at += vectorGroups)
-                           next = vector(kb.add(group, at), next, false);
-                         return next;
-                       });
-        sums = kb.loop(whole, groups, vectorGroups, sums,
-                       [&](Value group, ValueRange sums) {
-                         return vector(group, sums, true);
-                       });
-        // Each minimum times the sum of its group.
-        auto minima = [&](Value group, ValueRange sums, Value mask) {
-          SmallVector<Value> each, next;
-          for (Value row : b.minimum)
-            each.push_back(
-                kb.load(kb.at(row, group, kb.bf16Type), mask, kb.bf16Type));
-          for (auto [row, pointer] : llvm::enumerate(sumsOfGroups)) {
-            Value x = kb.load(kb.at(pointer, group), mask);
-            for (auto [column, minimum] : llvm::enumerate(each))
-              next.push_back(
-                  kb.fma(x, minimum, sums[row * tile.columns + column]));
-          }
-          return next;
-        };
-        whole = kb.sub(groups, kb.rem(groups, kb.i64(kb.lanes)));
-        sums = kb.loop(kb.i64(0), whole, kb.lanes, sums,
-                       [&](Value group, ValueRange sums) {
-                         return minima(group, sums, Value());
-                       });
-        sums = kb.loop(
-            whole, groups, kb.lanes, sums, [&](Value group, ValueRange sums) {
-              return minima(group, sums, kb.maskOf(kb.sub(groups, group)));
-            });
-        storeSums(kb, tile, sums, args[5]);
-      });
+  return kb.sharedFunction(nameOf(tile, ".quads"), types,
+                           [&](KernelBuilder &kb, ValueRange args) {
+                             IntegerDots(kb, tile, terms, args).compute();
+                           });
 }
 
 void tfm::groupedProducts(KernelBuilder &kb, const CpuMachine &target,

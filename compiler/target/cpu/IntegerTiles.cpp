@@ -7,6 +7,7 @@
 
 #include "compiler/target/cpu/IntegerTiles.h"
 #include "compiler/target/cpu/CpuMachine.h"
+#include "compiler/target/cpu/MatmulPlan.h"
 #include "compiler/target/cpu/MicroKernel.h"
 #include "compiler/target/cpu/ProductKernel.h"
 #include "compiler/target/cpu/TileKernel.h"

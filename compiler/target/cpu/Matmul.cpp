@@ -9,6 +9,7 @@
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/MatmulPlan.h"
 #include "compiler/target/cpu/MicroKernel.h"
+#include "compiler/target/cpu/Packing.h"
 #include "compiler/target/cpu/ProductKernel.h"
 #include "compiler/target/cpu/TileKernel.h"
 #include "runtime/tfm_model.h"
@@ -73,7 +74,16 @@ private:
   /// What is to be taken off the sums of each row, where B is offset.
   Value offsets;
 
+  /// Whether the plan reads operands where they can be read.
+  bool canRead() const;
+  /// What becomes of the plan: false where it cannot be followed.
   bool layOut();
+  void layOutTiles(int64_t depth);
+  /// What register tiles prefetch beside their sums.
+  void lookAhead();
+  static int64_t bytesOf(const Matrix &operand) {
+    return operand.element.getIntOrFloatBitWidth() / 8;
+  }
   Packing packing(const Matrix &operand) const;
   void shareAndLoop();
   void blocks(Value rowFrom, Value rowTo, Value columnFrom, Value columnTo);
@@ -137,72 +147,51 @@ private:
 
 } // namespace
 
-bool MatmulEmitter::layOut() {
+bool MatmulEmitter::canRead() const {
   bool inQuads = areQuads(plan.terms);
-  rowsOfA = a.column == 1;
-  // Quads are made of columns alone.
-  rowsOfB = b.column == 1 && !inQuads;
   if (inQuads && (!rowsOfA || b.row != (spec.inPanels ? width : 1)))
     return false;
-  if ((!plan.packA && !canReadA(spec, plan.terms, a)) ||
-      (!plan.packB && !spec.inPanels &&
-       !canReadB(spec, plan.terms, b, kb.lanes)) ||
-      (spec.inPanels && !inQuads))
+  if (spec.inPanels)
+    return inQuads && (plan.packA || canReadA(spec, plan.terms, a));
+  return (plan.packA || canReadA(spec, plan.terms, a)) &&
+         (plan.packB || canReadB(spec, plan.terms, b, kb.lanes));
+}
+
+bool MatmulEmitter::layOut() {
+  rowsOfA = a.column == 1;
+  // Quads are made of columns alone.
+  rowsOfB = b.column == 1 && !areQuads(plan.terms);
+  if (!canRead())
     return false;
   assert((plan.terms != Terms::F32TimesBf16 || !plan.packB) &&
          "panels of single elements are f32");
   blockedDepth = plan.depth < spec.k;
   throughTile = !storesSums(spec, plan.terms, kb.lanes);
   tallPanels = spec.m - plan.rowPanels * (plan.tileRows - 1);
-  aPanelStride = plan.tileRows <= kb.lanes
-                     ? plan.tileRows
-                     : llvm::alignTo(plan.tileRows, kb.lanes);
   int64_t depth = llvm::divideCeil(plan.depth, perSlot);
-  aPanel = packedLength(depth, aPanelStride, kb.lanes, kb.lanes);
   bPanel = packedLength(plan.wholeDepthOfB ? llvm::divideCeil(spec.k, perSlot)
                                            : depth,
                         width, 0, kb.lanes);
-  tileLength = plan.tileRows * width;
-  if (plan.terms != Terms::Bf16Tiles) {
-    // With one panel for each thread there is nothing to look ahead to.
-    byPanel = plan.packB && !plan.alongRows &&
-              plan.rowBlock == plan.rowPanels && plan.columnPanels > 2;
-    Packing packs = packing(b);
-    copiesB = byPanel && rowsOfB && spec.n >= width && !packs.rounds &&
-              !packs.pairs && packs.from != Packing::From::I8;
-    // Panels that lie in memory are fetched ahead in every turn instead.
-    sumsAhead = blockedDepth && !byPanel && !plan.alongRows && !spec.inPanels;
-    if (plan.fetchesA)
-      linesOfA = llvm::divideCeil(
-          spec.k * a.element.getIntOrFloatBitWidth() / 8, cacheLine);
-    if (plan.alongRows || plan.fetchesA ||
-        (plan.fetchesPacked && !blockedDepth))
-      findMatricesAhead();
-    if (plan.fetchesPacked) {
-      int64_t turns = plan.rowBlock * std::max<int64_t>(turnsOfTile(), 1);
-      linesAhead = llvm::divideCeil(linesOfPanel(), turns);
-      return true;
-    }
-    if (!byPanel && !spec.inPanels)
-      return true;
-    linesAhead = 2;
-    // With too few tiles for its columns, a panel is read from end to end, and
-    // so is one that lies in memory.
-    lineByLine = spec.inPanels ||
-                 (!rowsOfB && throughTile && !blockedDepth &&
-                  b.column == spec.k && plan.rowPanels * linesAhead < width);
-    if (lineByLine) {
-      int64_t bytes =
-          width * plan.depth * b.element.getIntOrFloatBitWidth() / 8;
-      int64_t turns = plan.rowPanels * turnsOfTile();
-      linesAhead = std::min<int64_t>(
-          llvm::divideCeil(bytes, cacheLine * std::max<int64_t>(turns, 1)),
-          spec.inPanels ? 16 : 8);
-    } else {
-      findMatricesAhead();
-    }
+  if (plan.terms == Terms::Bf16Tiles) {
+    layOutTiles(depth);
     return true;
   }
+  aPanelStride = plan.tileRows <= kb.lanes
+                     ? plan.tileRows
+                     : llvm::alignTo(plan.tileRows, kb.lanes);
+  aPanel = packedLength(depth, aPanelStride, kb.lanes, kb.lanes);
+  tileLength = plan.tileRows * width;
+  // With one panel for each thread there is nothing to look ahead to.
+  byPanel = plan.packB && !plan.alongRows && plan.rowBlock == plan.rowPanels &&
+            plan.columnPanels > 2;
+  Packing packs = packing(b);
+  copiesB = byPanel && rowsOfB && spec.n >= width && !packs.rounds &&
+            !packs.pairs && packs.from != Packing::From::I8;
+  lookAhead();
+  return true;
+}
+
+void MatmulEmitter::layOutTiles(int64_t depth) {
   assert(width == 2 * tileSide && plan.depth % tileDepth * blockedDepth == 0);
   rowTiles = llvm::divideCeil(plan.tileRows, tileSide);
   aPanel = rowTiles * tileSide * llvm::alignTo(depth, tileSide);
@@ -211,7 +200,35 @@ bool MatmulEmitter::layOut() {
   throughTile |= plan.tileRows != rowTiles * tileSide ||
                  tallPanels != plan.rowPanels || spec.n % width != 0;
   findMatricesAhead();
-  return true;
+}
+
+void MatmulEmitter::lookAhead() {
+  // Panels that lie in memory are fetched ahead in every turn instead.
+  sumsAhead = blockedDepth && !byPanel && !plan.alongRows && !spec.inPanels;
+  if (plan.fetchesA)
+    linesOfA = llvm::divideCeil(spec.k * bytesOf(a), cacheLine);
+  if (plan.alongRows || plan.fetchesA || (plan.fetchesPacked && !blockedDepth))
+    findMatricesAhead();
+  int64_t turns = std::max<int64_t>(turnsOfTile(), 1);
+  if (plan.fetchesPacked) {
+    linesAhead = llvm::divideCeil(linesOfPanel(), plan.rowBlock * turns);
+    return;
+  }
+  if (!byPanel && !spec.inPanels)
+    return;
+  linesAhead = 2;
+  // With too few tiles for its columns, a panel is read from end to end, and
+  // so is one that lies in memory.
+  lineByLine = spec.inPanels ||
+               (!rowsOfB && throughTile && !blockedDepth &&
+                b.column == spec.k && plan.rowPanels * linesAhead < width);
+  if (lineByLine)
+    linesAhead =
+        std::min<int64_t>(llvm::divideCeil(width * plan.depth * bytesOf(b),
+                                           cacheLine * plan.rowPanels * turns),
+                          spec.inPanels ? 16 : 8);
+  else
+    findMatricesAhead();
 }
 
 void MatmulEmitter::findMatricesAhead() {

@@ -8,13 +8,13 @@
 #ifndef TFM_TARGET_CPU_MATMUL_H
 #define TFM_TARGET_CPU_MATMUL_H
 
-#include "compiler/target/cpu/MicroKernel.h"
 #include "compiler/target/emit/KernelBuilder.h"
 #include <functional>
 
 namespace tfm {
 
 struct CpuMachine;
+struct MatmulPlan;
 
 /// A finished vector of `lanes` neighbouring elements of a row of C, on its way
 /// out. The epilogue stores it, or what it makes of it.
@@ -73,47 +73,6 @@ struct MatmulSpec {
   /// it, some microseconds.
   bool isTooSmallToShare() const;
 };
-
-/// How a product is cut up; see `emitMatmul`.
-struct MatmulPlan {
-  /// The micro-kernel's.
-  Terms terms = Terms::F32;
-  /// Rows of C in `rowPanels` panels: as equal as possible, so the register
-  /// tile has `tileRows` rows or one less.
-  int64_t tileRows, rowPanels;
-  /// Columns in panels of the register tile's width, of so many vectors.
-  int64_t tileVectors, columnPanels;
-  /// Whether the operands are copied to panels in scratch, or read where they
-  /// lie (B as panels, where it lies in these).
-  bool packA, packB;
-  /// Terms of a dot product that are added up before C is touched.
-  int64_t depth;
-  /// Panels that are packed at a time.
-  int64_t rowBlock, columnBlock;
-  /// Panels of rows, those of some blocks, for which each block of B is packed
-  /// once. Where `depth` is less than all terms their sums are kept meanwhile.
-  int64_t rowsOfSums;
-  /// Where `depth` is less than all terms: whether all of them are packed of a
-  /// block of B at once, else `depth` of them for each block of rows.
-  bool wholeDepthOfB = false;
-  /// Whether register tiles follow each other along a panel of rows, which is a
-  /// block, else along one of columns.
-  bool alongRows = false;
-  /// Whether tiles fetch the next panel of B from where it is packed, and what
-  /// they will store to.
-  bool fetchesPacked = false;
-  /// Whether they fetch the next panel of an A whose rows are not packed.
-  bool fetchesA = false;
-  /// Threads share the columns first (rows otherwise).
-  bool splitColumns;
-  /// Too small to share: thread 0 does it.
-  bool serial;
-};
-
-/// The plan that `emitMatmul` follows for a product: from the target's
-/// registers and caches, so that packing costs little and is done twice for
-/// as little as possible.
-MatmulPlan planMatmul(const MatmulSpec &spec, const CpuMachine &target);
 
 /// Emits the kernel `name` into `module`: that of a product of few rows where
 /// it is one (FewRows.h), or of one with weights of 4 bits that reads them

@@ -7,7 +7,6 @@
 
 #include "compiler/target/cpu/MatmulPlan.h"
 #include "compiler/target/cpu/CpuMachine.h"
-#include "compiler/target/cpu/MicroKernel.h"
 #include "compiler/target/cpu/TileKernel.h"
 #include "runtime/tfm_model.h"
 #include "llvm/Support/MathExtras.h"
@@ -16,12 +15,6 @@
 
 using namespace mlir;
 using namespace tfm;
-
-int64_t tfm::elementsPerSlot(Terms terms) {
-  return terms == Terms::Bf16Pairs || terms == Terms::Bf16Tiles ? 2
-         : areQuads(terms)                                      ? 4
-                                                                : 1;
-}
 
 bool tfm::canReadA(const MatmulSpec &spec, Terms terms, const Matrix &a) {
   if (areQuads(terms))
@@ -63,190 +56,276 @@ static int64_t evenly(int64_t panels, int64_t most) {
   return llvm::divideCeil(panels, llvm::divideCeil(panels, most));
 }
 
-/// Blocks of a product that goes along the rows of C: a panel of A stays in the
-/// first-level cache, with a quarter of it left to what passes, while a block
-/// of B, which has half of the second-level one, streams by. Down a panel of
-/// columns each line of C, and of an A that lies in rows, is in another page.
-/// The panels have `panelRows` rows and `width` columns; blocks of depth are
-/// multiples of `unit` slots.
-static void planAlongRows(MatmulPlan &plan, int64_t k, int64_t panelRows,
-                          int64_t width, int64_t unit,
-                          const CpuMachine &target) {
-  constexpr int64_t slotBytes = 4;
-  int64_t perSlot = elementsPerSlot(plan.terms);
-  int64_t slots = llvm::divideCeil(k, perSlot);
-  int64_t blocks =
-      llvm::divideCeil(slots, target.l1Bytes * 3 / 4 / (slotBytes * panelRows));
-  int64_t depth = blocks == 1
-                      ? slots
-                      : llvm::alignTo(llvm::divideCeil(slots, blocks), unit);
-  plan.depth = blocks == 1 ? k : depth * perSlot;
-  plan.alongRows = true;
-  int64_t half = target.l2Bytes / 2, sumBytes = slotBytes * panelRows * width;
-  auto columns = [&](int64_t bytes) {
-    return evenly(plan.columnPanels, half / bytes);
-  };
-  plan.columnBlock = columns(slotBytes * width * llvm::alignTo(depth, unit));
-  plan.rowBlock = 1;
-  plan.rowsOfSums = plan.rowPanels;
-  if (blocks == 1)
-    return;
-  // Sums of a part of the depth stay in the cache, too: those of some panels
-  // of A, or those of one beside all of the depth of fewer columns of B. Either
-  // packs A for each block of columns; the first B for each block of rows, too,
-  // which is all that is packed where A is not.
-  plan.rowsOfSums = evenly(plan.rowPanels, (plan.packA ? half : 4 * half) /
-                                               (sumBytes * plan.columnBlock));
-  if (!plan.packA)
-    return;
-  int64_t wholeBytes =
-      slotBytes * width * llvm::alignTo(slots, unit) + sumBytes;
-  int64_t whole = columns(wholeBytes);
-  auto packed = [&](int64_t columnBlock, int64_t rowsOfSums) {
-    return plan.rowPanels * llvm::divideCeil(plan.columnPanels, columnBlock) +
-           plan.columnPanels * llvm::divideCeil(plan.rowPanels, rowsOfSums);
-  };
-  plan.wholeDepthOfB =
-      wholeBytes <= half &&
-      packed(whole, plan.rowPanels) < packed(plan.columnBlock, plan.rowsOfSums);
-  if (plan.wholeDepthOfB) {
-    plan.columnBlock = whole;
-    plan.rowsOfSums = 1;
-  }
-}
+static constexpr int64_t slotBytes = 4;
 
-MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
-  Matrix a = Matrix::of(spec.a, spec.transposeA).value_or(Matrix());
-  Matrix b = spec.inPanels
-                 ? Matrix()
-                 : Matrix::of(spec.b, spec.transposeB).value_or(Matrix());
-  int64_t m = spec.m, n = spec.n, k = spec.k;
-  bool isBf16 = spec.isBf16();
-  MatmulPlan plan;
-  bool rowsOfA = a.column == 1;
-  // The micro-kernel reads no integers.
-  bool rowsOfB =
-      b.column == 1 && n % target.lanes == 0 && !b.element.isInteger(8);
-  bool fewRows = m <= 2 * target.tileRows();
-  // The gradient of a small weight: both operands are read along their rows,
-  // as the micro-kernel likes it, and blocks of depth keep them in the cache.
-  bool direct = !isBf16 && !rowsOfA && rowsOfB && m <= 512 && n <= 512;
-  if (isBf16) {
+namespace {
+
+/// Makes the plan of a product.
+class Planner {
+public:
+  Planner(const MatmulSpec &spec, const CpuMachine &target);
+
+  MatmulPlan plan() {
+    chooseTerms();
+    made.packA = packsA();
+    chooseTiles();
+    // Threads that share columns each pack all of A, and the other way around.
+    made.splitColumns = spec.n > spec.m;
+    made.serial = spec.isTooSmallToShare();
+    if (goesAlongRows())
+      planAlongRows();
+    else
+      planDownColumns();
+    return made;
+  }
+
+private:
+  void chooseTerms();
+  bool packsA() const;
+  void chooseTiles();
+  bool goesAlongRows() const;
+  void cutDepth(int64_t blocks);
+  void planAlongRows();
+  void keepSumsAlongRows();
+  void planDownColumns();
+  void fetchAhead();
+
+  /// Whether rows of A meet in one set of the first-level cache.
+  bool conflicts() const {
+    return rowsOfA && a.row % (1024 * perSlot()) == 0 && spec.k > 64;
+  }
+  /// Whether the processor by itself fetches ahead along the rows of A.
+  bool foreseesA() const {
+    return target.readsInOrder && rowsOfA && !conflicts();
+  }
+  bool onTiles() const { return made.terms == Terms::Bf16Tiles; }
+
+  int64_t perSlot() const { return elementsPerSlot(made.terms); }
+  int64_t slots() const { return llvm::divideCeil(spec.k, perSlot()); }
+  /// Of a block of depth, which is cut at multiples of `unit`.
+  int64_t depthSlots() const { return llvm::divideCeil(made.depth, perSlot()); }
+  int64_t unit() const {
+    return onTiles()          ? tileDepth / perSlot()
+           : spec.isGrouped() ? TFM_GROUP_TERMS
+                              : target.lanes;
+  }
+  bool isCut() const { return made.depth < spec.k; }
+  /// Down the columns, where that pays.
+  int64_t blocksOfDepth() const;
+
+  int64_t width() const { return target.lanes * made.tileVectors; }
+  int64_t panelRows() const { return onTiles() ? 2 * tileSide : made.tileRows; }
+  int64_t bytesOfA() const {
+    return slotBytes * slots() * made.rowPanels * made.tileRows;
+  }
+  /// Panels of so many bytes that half of the second-level cache holds.
+  int64_t columnsInCache(int64_t bytes) const {
+    return evenly(made.columnPanels, target.l2Bytes / 2 / bytes);
+  }
+
+  const MatmulSpec &spec;
+  const CpuMachine &target;
+  Matrix a, b;
+  /// Whether rows lie in one piece; those of B so that the micro-kernel, which
+  /// reads no integers, can take them.
+  bool rowsOfA, rowsOfB;
+  bool fewRows;
+  /// The gradient of a small weight: both operands are read along their rows,
+  /// as the micro-kernel likes it, and blocks of depth keep them in the cache.
+  bool direct;
+  MatmulPlan made;
+};
+
+} // namespace
+
+Planner::Planner(const MatmulSpec &spec, const CpuMachine &target)
+    : spec(spec), target(target),
+      a(Matrix::of(spec.a, spec.transposeA).value_or(Matrix())),
+      b(spec.inPanels ? Matrix()
+                      : Matrix::of(spec.b, spec.transposeB).value_or(Matrix())),
+      rowsOfA(a.column == 1),
+      rowsOfB(b.column == 1 && spec.n % target.lanes == 0 &&
+              !b.element.isInteger(8)),
+      fewRows(spec.m <= 2 * target.tileRows()),
+      direct(!spec.isBf16() && !rowsOfA && rowsOfB && spec.m <= 512 &&
+             spec.n <= 512) {}
+
+/// What terms are made of, and whether B is packed.
+void Planner::chooseTerms() {
+  if (spec.isBf16()) {
     // Reading B is all there is to a product of few rows.
-    plan.packB = !fewRows || !rowsOfB || !b.element.isBF16();
-    plan.terms = !plan.packB        ? Terms::F32TimesBf16
+    made.packB = !fewRows || !rowsOfB || !b.element.isBF16();
+    made.terms = !made.packB        ? Terms::F32TimesBf16
                  : target.bf16Tiles ? Terms::Bf16Tiles
                  : target.bf16Pairs ? Terms::Bf16Pairs
                                     : Terms::F32;
   } else if (a.element.isInteger(8) && !spec.isGrouped()) {
-    plan.packB = !spec.inPanels;
-    plan.terms = integerTerms(target);
+    made.packB = !spec.inPanels;
+    made.terms = integerTerms(target);
   } else {
-    plan.packB =
-        !rowsOfB || (!direct && !fewRows && k * n * 4 > target.l1Bytes / 2);
+    int64_t bytesOfB = slotBytes * spec.k * spec.n;
+    made.packB =
+        !rowsOfB || (!direct && !fewRows && bytesOfB > target.l1Bytes / 2);
   }
-  int64_t perSlot = elementsPerSlot(plan.terms);
-  // Copying an element of A costs about as much as a quarter of a step of the
-  // micro-kernel, which uses it for `width` columns: it pays where it is used
-  // often, or where its rows meet in one set of the first-level cache.
-  // Where a processor fetches ahead along as many rows by itself it never does.
-  bool conflicts = rowsOfA && a.row % (1024 * perSlot) == 0 && k > 64;
-  bool foreseen = target.readsInOrder && rowsOfA && !conflicts;
+}
+
+/// Copying an element of A costs about as much as a quarter of a step of the
+/// micro-kernel, which uses it for `width` columns: it pays where it is used
+/// often, or where its rows meet in one set of the first-level cache. Where a
+/// processor fetches ahead along as many rows by itself it never does.
+bool Planner::packsA() const {
+  if (!canReadA(spec, made.terms, a))
+    return true;
+  if (direct || foreseesA())
+    return false;
   // Of an A by columns each step is in another page, and where these do not
   // begin at lines in two lines of it: once is enough.
-  bool scattered = !rowsOfA && n > target.lanes * target.tileVectors() &&
+  bool scattered = !rowsOfA && spec.n > target.lanes * target.tileVectors() &&
                    4 * a.column >= pageBytes && a.column % 16 != 0;
-  plan.packA = !canReadA(spec, plan.terms, a) ||
-               (!direct && !foreseen &&
-                (n > (rowsOfA ? 512 : 128) || (conflicts && n > 64) ||
-                 scattered || (rowsOfA && target.lanes < 8)));
+  return spec.n > (rowsOfA ? 512 : 128) || (conflicts() && spec.n > 64) ||
+         scattered || (rowsOfA && target.lanes < 8);
+}
 
+void Planner::chooseTiles() {
   int64_t inPlace = target.tileVectorsInPlace();
-  bool isWide = !plan.packA && (rowsOfA || direct) && !isBf16 &&
-                plan.terms == Terms::F32 && !fewRows &&
-                n % (inPlace * target.lanes) == 0;
-  plan.tileVectors = isWide ? inPlace : target.tileVectors();
-  int64_t tallest = plan.terms == Terms::Bf16Tiles ? 2 * tileSide
-                    : plan.terms == Terms::I8Pairs
+  bool isWide = !made.packA && (rowsOfA || direct) && !spec.isBf16() &&
+                made.terms == Terms::F32 && !fewRows &&
+                spec.n % (inPlace * target.lanes) == 0;
+  made.tileVectors = isWide ? inPlace : target.tileVectors();
+  int64_t tallest = onTiles() ? 2 * tileSide
+                    : made.terms == Terms::I8Pairs
                         ? target.pairTileRows()
-                        : target.tileRows(plan.tileVectors);
-  plan.rowPanels = llvm::divideCeil(m, tallest);
+                        : target.tileRows(made.tileVectors);
+  made.rowPanels = llvm::divideCeil(spec.m, tallest);
   // An even number of panels shares well among two threads, at the price of
   // slightly lower tiles.
-  if (plan.rowPanels > 1)
-    plan.rowPanels = llvm::alignTo(plan.rowPanels, 2);
-  plan.tileRows = llvm::divideCeil(m, plan.rowPanels);
-  int64_t width = target.lanes * plan.tileVectors;
-  plan.columnPanels = llvm::divideCeil(n, width);
+  if (made.rowPanels > 1)
+    made.rowPanels = llvm::alignTo(made.rowPanels, 2);
+  made.tileRows = llvm::divideCeil(spec.m, made.rowPanels);
+  made.columnPanels = llvm::divideCeil(spec.n, width());
   // The few rows of one panel stay in the cache as they are.
-  if (areQuads(plan.terms))
-    plan.packA = plan.rowPanels > 1 || !canReadA(spec, plan.terms, a);
+  if (areQuads(made.terms))
+    made.packA = made.rowPanels > 1 || !canReadA(spec, made.terms, a);
+}
 
-  // Threads that share columns each pack all of A, and the other way around.
-  plan.splitColumns = n > m;
-  plan.serial = spec.isTooSmallToShare();
-  if (plan.terms == Terms::Bf16Tiles) {
-    planAlongRows(plan, k, 2 * tileSide, width, tileDepth / perSlot, target);
-    return plan;
-  }
-
-  // Sums are cut where it costs little for what it brings: panels of B that
-  // stay in the first-level cache for all rows, where A stays in the second.
-  int64_t slots = llvm::divideCeil(k, perSlot);
-  int64_t bytesOfA = 4 * slots * plan.rowPanels * plan.tileRows;
+/// Sums are cut where it costs little for what it brings: panels of B that
+/// stay in the first-level cache for all rows, where A stays in the second.
+int64_t Planner::blocksOfDepth() const {
   int64_t deepest = 1024, whole = rowsOfB ? 256 : 384;
   if (direct) {
     deepest = 512;
     whole = 384;
-  } else if (plan.packB && rowsOfB && bytesOfA <= target.l2Bytes) {
+  } else if (made.packB && rowsOfB && bytesOfA() <= target.l2Bytes) {
     deepest = 512;
   }
-  int64_t blocks = slots <= deepest ? 1 : llvm::divideCeil(slots, whole);
-  int64_t unit = spec.isGrouped() ? TFM_GROUP_TERMS : target.lanes;
-  // Where C is all that comes from memory, each of its rows from other pages,
-  // or A would come from many pages for each panel of B.
-  bool pagesOfC = 4 * n >= pageBytes && 4 * m * n > target.l2Bytes &&
-                  4 * slots * n <= target.l2Bytes / 2 &&
-                  4 * slots * plan.tileRows <= target.l1Bytes / 2;
-  bool pagesOfA = foreseen && !plan.packA && blocks > 1 &&
-                  plan.columnPanels > 2 && bytesOfA > target.l2Bytes;
-  if (plan.packB && (pagesOfC || pagesOfA)) {
-    planAlongRows(plan, k, plan.tileRows, width, unit, target);
-    return plan;
+  return slots() <= deepest ? 1 : llvm::divideCeil(slots(), whole);
+}
+
+/// Where C is all that comes from memory, each of its rows from other pages,
+/// or A would come from many pages for each panel of B.
+bool Planner::goesAlongRows() const {
+  if (onTiles())
+    return true;
+  bool pagesOfC = 4 * spec.n >= pageBytes &&
+                  4 * spec.m * spec.n > target.l2Bytes &&
+                  slotBytes * slots() * spec.n <= target.l2Bytes / 2 &&
+                  slotBytes * slots() * made.tileRows <= target.l1Bytes / 2;
+  bool pagesOfA = foreseesA() && !made.packA && blocksOfDepth() > 1 &&
+                  made.columnPanels > 2 && bytesOfA() > target.l2Bytes;
+  return made.packB && (pagesOfC || pagesOfA);
+}
+
+void Planner::cutDepth(int64_t blocks) {
+  made.depth = blocks == 1
+                   ? spec.k
+                   : llvm::alignTo(llvm::divideCeil(slots(), blocks), unit()) *
+                         perSlot();
+}
+
+/// A panel of A stays in the first-level cache, with a quarter of it left to
+/// what passes, while a block of B, which has half of the second-level one,
+/// streams by. Down a panel of columns each line of C, and of an A that lies in
+/// rows, is in another page.
+void Planner::planAlongRows() {
+  int64_t blocks = llvm::divideCeil(slots(), target.l1Bytes * 3 / 4 /
+                                                 (slotBytes * panelRows()));
+  cutDepth(blocks);
+  made.alongRows = true;
+  made.columnBlock =
+      columnsInCache(slotBytes * width() * llvm::alignTo(depthSlots(), unit()));
+  made.rowBlock = 1;
+  made.rowsOfSums = made.rowPanels;
+  if (blocks > 1)
+    keepSumsAlongRows();
+}
+
+/// Sums of a part of the depth stay in the cache, too: those of some panels of
+/// A, or those of one beside all of the depth of fewer columns of B. Either
+/// packs A for each block of columns; the first B for each block of rows, too,
+/// which is all that is packed where A is not.
+void Planner::keepSumsAlongRows() {
+  int64_t half = target.l2Bytes / 2;
+  int64_t sumBytes = slotBytes * panelRows() * width();
+  made.rowsOfSums = evenly(made.rowPanels, (made.packA ? half : 4 * half) /
+                                               (sumBytes * made.columnBlock));
+  if (!made.packA)
+    return;
+  int64_t wholeBytes =
+      slotBytes * width() * llvm::alignTo(slots(), unit()) + sumBytes;
+  int64_t whole = columnsInCache(wholeBytes);
+  auto packed = [&](int64_t columnBlock, int64_t rowsOfSums) {
+    return made.rowPanels * llvm::divideCeil(made.columnPanels, columnBlock) +
+           made.columnPanels * llvm::divideCeil(made.rowPanels, rowsOfSums);
+  };
+  made.wholeDepthOfB =
+      wholeBytes <= half &&
+      packed(whole, made.rowPanels) < packed(made.columnBlock, made.rowsOfSums);
+  if (made.wholeDepthOfB) {
+    made.columnBlock = whole;
+    made.rowsOfSums = 1;
   }
-  int64_t depth = blocks == 1
-                      ? slots
-                      : llvm::alignTo(llvm::divideCeil(slots, blocks), unit);
-  plan.depth = blocks == 1 ? k : depth * perSlot;
-  int64_t panelBytes = 4 * depth * plan.tileRows;
-  int64_t columnBytes = 4 * depth * width;
-  int64_t most = plan.depth < k && target.readsInOrder ? target.l2Bytes
-                                                       : target.l2Bytes / 2;
-  plan.rowBlock = evenly(plan.rowPanels, most / panelBytes);
-  plan.rowsOfSums = plan.rowBlock;
-  bool inBlocks = plan.rowBlock < plan.rowPanels;
+}
+
+/// A block of A stays in the second-level cache, a panel of B in the first.
+void Planner::planDownColumns() {
+  cutDepth(blocksOfDepth());
+  int64_t forA =
+      isCut() && target.readsInOrder ? target.l2Bytes : target.l2Bytes / 2;
+  made.rowBlock =
+      evenly(made.rowPanels, forA / (slotBytes * depthSlots() * made.tileRows));
+  made.rowsOfSums = made.rowBlock;
   // Where all of A is packed at once a few panels of B are packed when their
   // turn comes and stay in the cache for their only use.
-  plan.columnBlock =
-      (plan.depth == k && !inBlocks ? target.l2Bytes / 4 : 2 * target.l2Bytes) /
-      columnBytes;
-  // While a dozen panels of A take their turns the next one of B is fetched, so
-  // that more of A is not worth its part of the cache, which threads of others
-  // may share (measured on Intel's cores alone).
-  if (inBlocks && plan.packB && !target.readsInOrder) {
-    plan.fetchesPacked = true;
-    if (plan.depth < k && storesSums(spec, plan.terms, target.lanes))
-      plan.rowsOfSums = plan.rowPanels;
-    plan.rowBlock = evenly(plan.rowsOfSums, target.l2Bytes / 4 / panelBytes);
-    if (plan.depth == k)
-      plan.rowsOfSums = plan.rowBlock;
+  bool isWhole = !isCut() && made.rowBlock == made.rowPanels;
+  int64_t forB = isWhole ? target.l2Bytes / 4 : 2 * target.l2Bytes;
+  made.columnBlock = std::clamp<int64_t>(
+      forB / (slotBytes * depthSlots() * width()), 1, made.columnPanels);
+  // The processors that were measured are those that need it (Intel's).
+  if (!target.readsInOrder)
+    fetchAhead();
+}
+
+/// While a dozen panels of A take their turns the next one of B is fetched, so
+/// that more of A is not worth its part of the cache, which threads of others
+/// may share.
+void Planner::fetchAhead() {
+  if (made.packB && made.rowBlock < made.rowPanels) {
+    made.fetchesPacked = true;
+    if (isCut() && storesSums(spec, made.terms, target.lanes))
+      made.rowsOfSums = made.rowPanels;
+    made.rowBlock =
+        evenly(made.rowsOfSums,
+               target.l2Bytes / 4 / (slotBytes * depthSlots() * made.tileRows));
+    if (!isCut())
+      made.rowsOfSums = made.rowBlock;
   }
-  plan.columnBlock =
-      std::clamp<int64_t>(plan.columnBlock, 1, plan.columnPanels);
   // Rows that end before the processor fetches ahead along them.
-  int64_t rowBytes = k * a.element.getIntOrFloatBitWidth() / 8;
-  plan.fetchesA = !plan.packA && rowsOfA && !spec.inPanels && !fewRows &&
-                  !target.readsInOrder && plan.depth == k && rowBytes <= 1024 &&
-                  m * rowBytes > target.l2Bytes / 4;
-  return plan;
+  int64_t rowBytes = spec.k * a.element.getIntOrFloatBitWidth() / 8;
+  made.fetchesA = !made.packA && rowsOfA && !spec.inPanels && !fewRows &&
+                  !isCut() && rowBytes <= 1024 &&
+                  spec.m * rowBytes > target.l2Bytes / 4;
+}
+
+MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
+  return Planner(spec, target).plan();
 }

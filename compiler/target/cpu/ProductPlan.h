@@ -13,6 +13,7 @@
 #include "compiler/target/cpu/GroupedProduct.h"
 #include "compiler/target/cpu/IntegerTiles.h"
 #include "compiler/target/cpu/Matmul.h"
+#include "compiler/target/cpu/MatmulPlan.h"
 #include <variant>
 
 namespace tfm {

@@ -14,8 +14,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/dialect/TfmBuilder.h"
-#include "compiler/target/cpu/MicroKernel.h"
 #include "compiler/target/cpu/Passes.h"
+#include "compiler/target/cpu/Terms.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -7,6 +7,8 @@
 
 #include "compiler/target/cpu/StreamedRows.h"
 #include "compiler/target/cpu/CpuMachine.h"
+#include "compiler/target/cpu/MicroKernel.h"
+#include "compiler/target/cpu/Packing.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

@@ -15,7 +15,7 @@
 #ifndef TFM_TARGET_CPU_STREAMEDROWS_H
 #define TFM_TARGET_CPU_STREAMEDROWS_H
 
-#include "compiler/target/cpu/MicroKernel.h"
+#include "compiler/target/cpu/Terms.h"
 
 namespace tfm {
 

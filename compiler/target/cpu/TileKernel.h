@@ -16,7 +16,8 @@
 #ifndef TFM_TARGET_CPU_TILEKERNEL_H
 #define TFM_TARGET_CPU_TILEKERNEL_H
 
-#include "compiler/target/cpu/MicroKernel.h"
+#include "compiler/target/cpu/Packing.h"
+#include "compiler/target/cpu/Terms.h"
 
 #include <array>
 

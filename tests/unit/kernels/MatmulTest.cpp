@@ -7,6 +7,7 @@
 
 #include "compiler/target/cpu/Matmul.h"
 #include "compiler/target/cpu/FewRows.h"
+#include "compiler/target/cpu/MatmulPlan.h"
 #include "compiler/target/cpu/TileKernel.h"
 #include "compiler/target/emit/VectorHelpers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
