@@ -8,7 +8,6 @@
 #include "compiler/target/cpu/GroupedRows.h"
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/MicroKernel.h"
-#include "compiler/target/cpu/Packing.h"
 #include "compiler/target/cpu/Terms.h"
 #include "runtime/tfm_model.h"
 
@@ -341,7 +340,8 @@ func::FuncOp tfm::packGroups(KernelBuilder &kb) {
                   kb, loadBytes(kb, kb.at(row, offset, byte)), isHigh));
             Value to =
                 kb.at(panel, kb.mul(kb.add(first, inGroup), panelStride));
-            for (Value column : transpose(kb, rows)) {
+            kb.transpose(rows);
+            for (Value column : rows) {
               kb.store(kb.fma(column, scale, minimum), to);
               to = kb.at(to, panelStride);
             }
@@ -376,7 +376,7 @@ func::FuncOp tfm::packGroupQuads(KernelBuilder &kb) {
                 kb.b, kb.loc, kb.vecType,
                 kb.loadAs(bytes, kb.at(row, kb.mul(group, groupBytes), byte),
                           mask)));
-          columns = transpose(kb, columns);
+          kb.transpose(columns);
           Value to = kb.at(args[4],
                            kb.mul(kb.mul(group, 2 * halfOfGroup), panelStride));
           auto store = [&](Value half) {

@@ -11,7 +11,6 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "llvm/Support/MathExtras.h"
-#include <array>
 
 using namespace mlir;
 using namespace tfm;
@@ -96,62 +95,6 @@ func::FuncOp tfm::packRows(KernelBuilder &kb, int64_t vectors,
       });
 }
 
-SmallVector<Value> tfm::transpose(KernelBuilder &kb, ArrayRef<Value> rows) {
-  int64_t lanes = kb.lanes;
-  // Lane numbers of a shuffle that takes, within each block of four lanes,
-  // those of `pattern`; 4 and more come from the second register.
-  auto within = [&](std::array<int64_t, 4> pattern) {
-    SmallVector<int64_t> numbers;
-    for (int64_t block = 0; block < lanes; block += 4)
-      for (int64_t lane : pattern)
-        numbers.push_back(block + lane % 4 + (lane >= 4 ? lanes : 0));
-    return numbers;
-  };
-  auto low = within({0, 4, 1, 5}), high = within({2, 6, 3, 7});
-  auto lowPair = within({0, 1, 4, 5}), highPair = within({2, 3, 6, 7});
-  // columns[j][g]: column 4 * block + j of rows 4 * g ... 4 * g + 3, in each
-  // block of four lanes.
-  SmallVector<SmallVector<Value>> columns(4);
-  for (int64_t g = 0; g < lanes; g += 4) {
-    Value t0 = kb.shuffle(rows[g], rows[g + 1], low);
-    Value t1 = kb.shuffle(rows[g], rows[g + 1], high);
-    Value t2 = kb.shuffle(rows[g + 2], rows[g + 3], low);
-    Value t3 = kb.shuffle(rows[g + 2], rows[g + 3], high);
-    columns[0].push_back(kb.shuffle(t0, t2, lowPair));
-    columns[1].push_back(kb.shuffle(t0, t2, highPair));
-    columns[2].push_back(kb.shuffle(t1, t3, lowPair));
-    columns[3].push_back(kb.shuffle(t1, t3, highPair));
-  }
-  // Whole blocks of four lanes by their number in both registers.
-  auto blocks = [&](Value x, Value y, ArrayRef<int64_t> numbers) {
-    SmallVector<int64_t> lanesOfBoth;
-    for (int64_t block : numbers)
-      for (int64_t lane = 0; lane < 4; ++lane)
-        lanesOfBoth.push_back(4 * block + lane);
-    return kb.shuffle(x, y, lanesOfBoth);
-  };
-  SmallVector<Value> result(lanes);
-  for (int64_t j = 0; j < 4; ++j) {
-    ArrayRef<Value> u = columns[j];
-    if (lanes == 4) {
-      result[j] = u[0];
-    } else if (lanes == 8) {
-      result[j] = blocks(u[0], u[1], {0, 2});
-      result[4 + j] = blocks(u[0], u[1], {1, 3});
-    } else {
-      Value even01 = blocks(u[0], u[1], {0, 2, 4, 6});
-      Value odd01 = blocks(u[0], u[1], {1, 3, 5, 7});
-      Value even23 = blocks(u[2], u[3], {0, 2, 4, 6});
-      Value odd23 = blocks(u[2], u[3], {1, 3, 5, 7});
-      result[j] = blocks(even01, even23, {0, 2, 4, 6});
-      result[4 + j] = blocks(odd01, odd23, {0, 2, 4, 6});
-      result[8 + j] = blocks(even01, even23, {1, 3, 5, 7});
-      result[12 + j] = blocks(odd01, odd23, {1, 3, 5, 7});
-    }
-  }
-  return result;
-}
-
 func::FuncOp tfm::packTransposed(KernelBuilder &kb, Packing packing) {
   SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.i64Type,
                           kb.i64Type, kb.ptrType, kb.i64Type};
@@ -183,7 +126,8 @@ func::FuncOp tfm::packTransposed(KernelBuilder &kb, Packing packing) {
           SmallVector<Value> loaded;
           for (Value offset : offsets)
             loaded.push_back(slots(kb.at(source, offset, element), mask));
-          for (Value column : transpose(kb, loaded)) {
+          kb.transpose(loaded);
+          for (Value column : loaded) {
             kb.store(column, panel);
             panel = kb.at(panel, panelStride);
           }

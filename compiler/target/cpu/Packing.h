@@ -78,10 +78,6 @@ mlir::func::FuncOp packTransposed(KernelBuilder &kb, Packing packing = {});
 /// function writes with `width` slots at a time.
 int64_t packedLength(int64_t k, int64_t stride, int64_t width, int64_t lanes);
 
-/// Transposes `lanes` vectors of `lanes` elements with shuffles.
-llvm::SmallVector<mlir::Value> transpose(KernelBuilder &kb,
-                                         llvm::ArrayRef<mlir::Value> rows);
-
 } // namespace tfm
 
 #endif // TFM_TARGET_CPU_PACKING_H

@@ -276,7 +276,8 @@ func::FuncOp tfm::packTileColumns(KernelBuilder &kb, Packing packing) {
                 kb.b, kb.loc, kb.vecType,
                 kb.shuffle(both[0], both[1], interleaved)));
           }
-          for (auto [row, vector] : llvm::enumerate(transpose(kb, slots)))
+          kb.transpose(slots);
+          for (auto [row, vector] : llvm::enumerate(slots))
             kb.store(vector,
                      kb.at(to, kb.mul(kb.add(first, static_cast<int64_t>(row)),
                                       tileSide)));
