@@ -23,7 +23,7 @@ LAYERS = {
     "compiler/frontend": ["compiler/support", "compiler/dialect", "runtime"],
     "compiler/report": ["compiler/support", "compiler/dialect", "compiler/transforms", "runtime"],
     "compiler/driver": ["compiler/dialect", "compiler/transforms", "compiler/schedule", "compiler/target",
-                        "compiler/frontend", "runtime"],
+                        "compiler/frontend", "compiler/report", "runtime"],
     "compiler/tools": ["compiler", "runtime"],
 }
 

@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
-#include "MemoryPlan.h"
 #include "ModelInput.h"
 #include "Output.h"
 
+#include "compiler/driver/MemoryPlan.h"
 #include "compiler/report/Diff.h"
 #include "runtime/commands/usage.h"
 

@@ -6,7 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "ModelInput.h"
+#include "Output.h"
 
+#include "compiler/driver/Pipelines.h"
 #include "compiler/frontend/recipe/Families.h"
 #include "compiler/transforms/ModelFacts.h"
 #include "compiler/transforms/Passes.h"
@@ -156,4 +158,15 @@ void tfm::differentiate(CompiledModel &model) {
   passes.addPass(createAddUpdatePass());
   if (failed(passes.run(*model.module)))
     llvm::report_fatal_error("the loss has no derivative");
+}
+
+const KernelTarget *tfm::findTarget(const std::string &target,
+                                    const std::string &cpu) {
+  registerTargets();
+  llvm::Expected<const KernelTarget *> found =
+      KernelTarget::one(target, cpu, "a plan");
+  if (found)
+    return *found;
+  messages() << "tfmc: error: " << llvm::toString(found.takeError()) << '\n';
+  return nullptr;
 }

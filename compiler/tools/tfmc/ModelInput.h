@@ -10,6 +10,7 @@
 
 #include "compiler/frontend/Frontend.h"
 #include "compiler/report/ModelReport.h"
+#include "compiler/target/KernelTarget.h"
 #include "runtime/files/hf_config.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -67,6 +68,11 @@ ModelDescription describe(const CompiledModel &model);
 /// Makes `@train` from `@loss` and adds the optimizer's functions, so that the
 /// report can count a step's FLOPs.
 void differentiate(CompiledModel &model);
+
+/// The target that `--target` and `--cpu` name; null after a message that there
+/// is none.
+const KernelTarget *findTarget(const std::string &target,
+                               const std::string &cpu);
 
 } // namespace tfm
 

@@ -6,12 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
-#include "MemoryPlan.h"
 #include "ModelInput.h"
 #include "Output.h"
 
 #include "compiler/dialect/Programs.h"
 #include "compiler/driver/Build.h"
+#include "compiler/driver/MemoryPlan.h"
 #include "compiler/report/Against.h"
 #include "compiler/report/Sweep.h"
 #include "compiler/report/Writers.h"

@@ -5,22 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TFM_TOOLS_TFMC_MEMORYPLAN_H
-#define TFM_TOOLS_TFMC_MEMORYPLAN_H
+#ifndef TFM_DRIVER_MEMORYPLAN_H
+#define TFM_DRIVER_MEMORYPLAN_H
 
-#include "SharePlan.h"
-
+#include "compiler/driver/SharePlan.h"
 #include "compiler/report/ModelReport.h"
 #include "compiler/target/KernelTarget.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
 namespace tfm {
-
-/// The target that `--target` and `--cpu` name; null after a message that there
-/// is none.
-const KernelTarget *findTarget(const std::string &target,
-                               const std::string &cpu);
 
 /// Brings a module as the frontend hands it over (or after `differentiate`) to
 /// what a build for the target schedules. What products multiply is decided
@@ -38,4 +32,4 @@ MemoryReport planModelMemory(mlir::ModuleOp module, const KernelTarget &target,
 
 } // namespace tfm
 
-#endif // TFM_TOOLS_TFMC_MEMORYPLAN_H
+#endif // TFM_DRIVER_MEMORYPLAN_H

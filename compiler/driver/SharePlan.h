@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TFM_TOOLS_TFMC_SHAREPLAN_H
-#define TFM_TOOLS_TFMC_SHAREPLAN_H
+#ifndef TFM_DRIVER_SHAREPLAN_H
+#define TFM_DRIVER_SHAREPLAN_H
 
 #include "compiler/report/ModelReport.h"
 #include "compiler/target/KernelTarget.h"
@@ -46,4 +46,4 @@ std::vector<SharedReport> planShares(mlir::ModuleOp schedule,
 
 } // namespace tfm
 
-#endif // TFM_TOOLS_TFMC_SHAREPLAN_H
+#endif // TFM_DRIVER_SHAREPLAN_H

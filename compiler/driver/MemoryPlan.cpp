@@ -5,9 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "MemoryPlan.h"
-#include "Output.h"
-
+#include "compiler/driver/MemoryPlan.h"
 #include "compiler/dialect/Programs.h"
 #include "compiler/driver/Compile.h"
 #include "compiler/driver/Pipelines.h"
@@ -173,17 +171,6 @@ static BytesByType savedTypes(sched::ProgramOp train,
         types.add(buffer, liveBytes(buffer), byType);
     });
   return sorted(byType);
-}
-
-const KernelTarget *tfm::findTarget(const std::string &target,
-                                    const std::string &cpu) {
-  registerTargets();
-  llvm::Expected<const KernelTarget *> found =
-      KernelTarget::one(target, cpu, "a plan");
-  if (found)
-    return *found;
-  messages() << "tfmc: error: " << llvm::toString(found.takeError()) << '\n';
-  return nullptr;
 }
 
 void tfm::prepareForPlan(mlir::ModuleOp module, const KernelTarget &target,

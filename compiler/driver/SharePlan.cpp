@@ -10,8 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "SharePlan.h"
-
+#include "compiler/driver/SharePlan.h"
 #include "compiler/dialect/Programs.h"
 #include "compiler/schedule/Launches.h"
 #include "compiler/schedule/SchedDialect.h"
