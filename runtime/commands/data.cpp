@@ -119,13 +119,13 @@ void showData(const tfm_model &descriptor, const DataCommand &command) {
     printText(answer.dump() + "\n");
     return;
   }
-  const char *what = data->isStream() ? "windows" : "examples";
+  int64_t all = data->windows(Part::Train) + data->windows(Part::Validation);
   printText(fmt::format(
-      "data        {}, {} {} of {} tokens; {} tokens in the "
+      "data        {}, {} {}{} of {} tokens; {} tokens in the "
       "vocabulary\ntrain       {}\nvalidation  {}\n",
-      spec.kind, data->windows(Part::Train) + data->windows(Part::Validation),
-      what, sequence, tokenizer->size(), data->windows(Part::Train),
-      data->windows(Part::Validation)));
+      spec.kind, all, data->isStream() ? "window" : "example",
+      all == 1 ? "" : "s", sequence, tokenizer->size(),
+      data->windows(Part::Train), data->windows(Part::Validation)));
   for (const Row &row : rows) {
     printText(fmt::format("\n{}\n", quoted(textOf(row, *tokenizer))));
     if (source > 0)
