@@ -11,6 +11,7 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Compile.h"
 #include "compiler/driver/Link.h"
+#include "compiler/driver/Objects.h"
 #include "compiler/driver/Pipelines.h"
 #include "compiler/driver/WriteFile.h"
 #include "compiler/frontend/Diagnostics.h"
@@ -227,9 +228,10 @@ private:
   bool isProgram() const { return options.emit == Emit::Exe; }
   /// Whether the kernels of a device are all that is written.
   bool isDeviceAssembly() const { return device && options.emit == Emit::Asm; }
-  /// Whether the descriptor is an object of its own: a program's has the images
-  /// of devices, which are in work while code for processors is made.
-  bool isDescribedApart() const { return device && isProgram(); }
+  /// Whether the descriptor is an object of its own: it has the images of
+  /// devices, which are in work while code for processors is made, and that is
+  /// made in parts.
+  bool isDescribedApart() const { return options.emit >= Emit::Shared; }
 
   const BuildOptions &options;
   Stopwatch watch;
@@ -469,28 +471,29 @@ BuildStatus Builder::writeCode() {
 }
 
 BuildStatus Builder::writeObjects(ModelCode &code, const KernelTarget &target) {
-  std::vector<llvm::SmallString<0>> objects;
-  auto addObject = [&](llvm::Module &module) {
-    llvm::raw_svector_ostream os(objects.emplace_back());
-    return target.writeObject(module, os);
-  };
   llvm::Module &functions = *code.module;
-  if (llvm::Error error = addObject(functions))
-    return fail(llvm::toString(std::move(error)), BuildStatus::Bug);
-  watch.stage("machine code");
-  if (options.emit == Emit::Obj)
-    return write(output, objects.front());
-  if (isDescribedApart()) {
-    llvm::Module description("description", functions.getContext());
-    description.setTargetTriple(functions.getTargetTriple());
-    if (mlir::failed(describe(code, description)))
-      return bug("cannot generate code");
-    if (llvm::Error error = addObject(description))
-      return fail(llvm::toString(std::move(error)), BuildStatus::Bug);
-    watch.stage("images");
+  if (options.emit == Emit::Obj) {
+    BuildStatus written = writeText(output, [&](llvm::raw_pwrite_stream &os) {
+      return target.writeObject(functions, os);
+    });
+    watch.stage("machine code");
+    return written;
   }
+  llvm::Expected<std::vector<llvm::SmallString<0>>> objects =
+      tfm::writeObjects(functions, target);
+  if (!objects)
+    return fail(llvm::toString(objects.takeError()), BuildStatus::Bug);
+  watch.stage("machine code");
+  llvm::Module description("description", functions.getContext());
+  description.setTargetTriple(functions.getTargetTriple());
+  if (mlir::failed(describe(code, description)))
+    return bug("cannot generate code");
+  llvm::raw_svector_ostream os(objects->emplace_back());
+  if (llvm::Error error = target.writeObject(description, os))
+    return fail(llvm::toString(std::move(error)), BuildStatus::Bug);
+  watch.stage(device ? "images" : "descriptor");
   if (llvm::Error error =
-          link({objects.begin(), objects.end()}, output, !isProgram()))
+          link({objects->begin(), objects->end()}, output, !isProgram()))
     return fail("cannot write " + output + ": " +
                     llvm::toString(std::move(error)),
                 BuildStatus::InputError);

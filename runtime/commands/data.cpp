@@ -120,12 +120,12 @@ void showData(const tfm_model &descriptor, const DataCommand &command) {
     return;
   }
   int64_t all = data->windows(Part::Train) + data->windows(Part::Validation);
-  printText(fmt::format(
-      "data        {}, {} {}{} of {} tokens; {} tokens in the "
-      "vocabulary\ntrain       {}\nvalidation  {}\n",
-      spec.kind, all, data->isStream() ? "window" : "example",
-      all == 1 ? "" : "s", sequence, tokenizer->size(),
-      data->windows(Part::Train), data->windows(Part::Validation)));
+  printText(
+      fmt::format("data        {}, {} {}{} of {} tokens; {} tokens in the "
+                  "vocabulary\ntrain       {}\nvalidation  {}\n",
+                  spec.kind, all, data->isStream() ? "window" : "example",
+                  all == 1 ? "" : "s", sequence, tokenizer->size(),
+                  data->windows(Part::Train), data->windows(Part::Validation)));
   for (const Row &row : rows) {
     printText(fmt::format("\n{}\n", quoted(textOf(row, *tokenizer))));
     if (source > 0)

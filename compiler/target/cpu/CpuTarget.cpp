@@ -148,15 +148,17 @@ public:
   }
 
   /// LLVM may turn a loop or a function of math into a call; a model calls
-  /// nothing but `claim` and `finish`, by pointers. What only data refer to, as
-  /// a descriptor does to functions, may be in another object.
+  /// nothing but `claim` and `finish`, by pointers. Other objects may have what
+  /// only data refer to, as a descriptor does to functions, and what is hidden:
+  /// they are parts of the same code.
   llvm::Error writeObject(llvm::Module &module,
                           llvm::raw_pwrite_stream &out) const override {
-    llvm::StringSet<> inData;
-    for (const llvm::Function &function : module)
-      if (function.isDeclaration() &&
-          llvm::none_of(function.users(), llvm::IsaPred<llvm::Instruction>))
-        inData.insert(function.getName());
+    llvm::StringSet<> elsewhere;
+    for (const llvm::GlobalValue &value : module.global_values())
+      if (value.isDeclaration() &&
+          (value.hasHiddenVisibility() ||
+           llvm::none_of(value.users(), llvm::IsaPred<llvm::Instruction>)))
+        elsewhere.insert(value.getName());
     llvm::SmallString<0> object;
     llvm::raw_svector_ostream stream(object);
     if (llvm::Error error = emitObject(module, cpu, stream))
@@ -165,8 +167,9 @@ public:
         undefinedSymbols(llvm::MemoryBufferRef(object.str(), "model.o"));
     if (!calls)
       return calls.takeError();
-    llvm::erase_if(
-        *calls, [&](const std::string &name) { return inData.contains(name); });
+    llvm::erase_if(*calls, [&](const std::string &name) {
+      return elsewhere.contains(name);
+    });
     if (!calls->empty())
       return llvm::createStringError("the machine code calls '" +
                                      llvm::join(*calls, "', '") + "'");
