@@ -83,153 +83,193 @@ static std::vector<Run> runsOf(llvm::ArrayRef<LayerArgs> layers, size_t few) {
   return runs;
 }
 
+/// Whether layers differ in argument `which`.
+static bool varies(llvm::ArrayRef<LayerArgs> layers, size_t which) {
+  return !llvm::all_of(layers, [&](const LayerArgs &layer) {
+    return layer[which].value.sameAs(layers[0][which].value);
+  });
+}
+
+/// Makes the arguments of the first layer those of all: one that varies becomes
+/// a number for each layer of `repeat`.
+static void mergeLayers(std::vector<LayerArgs> &layers, Node &repeat) {
+  for (size_t a = 0; a < layers[0].size(); ++a) {
+    if (!varies(layers, a))
+      continue;
+    std::vector<SymbolicValue> numbers;
+    for (const LayerArgs &layer : layers)
+      numbers.push_back(layer[a].value);
+    layers[0][a].value = SymbolicValue::perLayer(std::move(numbers), &repeat);
+  }
+}
+
+/// Cuts layers into the runs that become loops: several only where `mayCut`.
+/// Where layers without a period are one run, whose numbers differ, these are
+/// merged.
+static std::vector<Run> cut(std::vector<LayerArgs> &layers, Node &repeat,
+                            bool mayCut) {
+  auto n = static_cast<size_t>(repeat.count.value());
+  size_t period = periodOf(layers);
+  if (period == 1 || period < layers.size())
+    return {{0, n, period}};
+  bool isNumeric = true, hasWhole = false;
+  for (size_t a = 0; a < layers[0].size(); ++a) {
+    if (!varies(layers, a))
+      continue;
+    auto all = [&](auto holds) {
+      return llvm::all_of(layers, [&](const LayerArgs &layer) {
+        return holds(layer[a].value);
+      });
+    };
+    isNumeric &= all([](const SymbolicValue &v) { return v.isNumber(); });
+    hasWhole |=
+        all([](const SymbolicValue &v) { return v.is(SymbolicValue::Int); });
+  }
+  // Numbers become one constant for each layer. But a period that does not
+  // divide, or a change between two layers, is two loops, which know their
+  // numbers; and whole numbers, which a window and other sizes are, may change
+  // a few times.
+  const size_t few = isNumeric && hasWhole ? 3 : 0;
+  std::vector<Run> runs =
+      mayCut ? runsOf(layers, few) : std::vector<Run>{{0, n, period}};
+  bool isCut = runs.size() > 1 && runs.size() <= std::max<size_t>(2, few + 1);
+  if (!isNumeric || isCut)
+    return runs;
+  mergeLayers(layers, repeat);
+  return {{0, n, 1}};
+}
+
+/// The name of body `index` of a repeat with so many.
+static std::string bodyName(size_t index, size_t bodies) {
+  return bodies == 1 ? "*"
+                     : std::to_string(bodies) + "*+" + std::to_string(index);
+}
+
+/// Makes an instance the next one of the `bodies` of `repeat`.
+static void adopt(Node &repeat, Node &layer, size_t bodies) {
+  if (!layer.bound) {
+    layer.parent = &repeat;
+    layer.bound = true;
+    layer.name = bodyName(repeat.bodies.size(), bodies);
+  }
+  repeat.bodies.push_back(&layer);
+}
+
 SymbolicValue Repeats::evalRepeat(const Expr &expr, Scope &scope) {
-  const Expr &body = *expr.kids[1];
   if (scope.inMethod) {
     reporter.error(506, expr.range,
                    "a `repeat` stands in the body of a module, not in "
                    "a method");
     return SymbolicValue();
   }
-  SymbolicValue count = expressions.eval(*expr.kids[0], scope);
-  if (count.isPoison())
-    return count;
-  if (!count.is(SymbolicValue::Int) || count.dim().value() < 1 ||
-      count.dim().value() > maxRepeat) {
-    Diagnostic &d = reporter.error(
-        601, expr.kids[0]->range,
-        "`repeat` takes a count from 1 to " + Twine(maxRepeat) + ", not " +
-            (count.is(SymbolicValue::Int) ? count.show() : count.describe()));
-    blame.noteOrigins(d, count);
-    suggestInteger(d, count);
+  std::optional<Dim> count = countOf(expr, scope);
+  if (!count)
     return SymbolicValue();
-  }
-  size_t n = count.dim().value();
-  int64_t allLayers = count.dim().value();
-  const Node *around = scope.parent ? scope.parent : scope.self;
-  for (const Node *node = around; node; node = node->parent)
-    if (node->kind == Node::Kind::Repeat)
-      allLayers *= node->count.value();
-  if (allLayers > maxRepeat) {
-    reporter.error(601, expr.kids[0]->range,
-                   "with the repeats around it this one makes " +
-                       Twine(allLayers) + " layers, more than " +
-                       Twine(maxRepeat));
-    return SymbolicValue();
-  }
   tree.nodes.emplace_back();
   Node &repeat = tree.nodes.back();
   repeat.kind = Node::Kind::Repeat;
   repeat.parent = scope.parent ? scope.parent : scope.self;
   repeat.name = scope.pending;
   repeat.range = expr.range;
-  repeat.count = count.dim();
+  repeat.count = *count;
   repeat.unit = scope.unit;
 
   Scope inner = scope;
   inner.parent = &repeat;
   inner.pending = "*";
-  auto adopt = [&](Node &part, const SymbolicValue &value, size_t index,
-                   size_t period) {
-    Node &layer = *value.node();
-    if (!layer.bound) {
-      layer.parent = &part;
-      layer.bound = true;
-      layer.name = period == 1
-                       ? "*"
-                       : std::to_string(period) + "*+" + std::to_string(index);
-    }
-    part.bodies.push_back(&layer);
-  };
-  auto notAModule = [&](const SymbolicValue &value) {
-    if (value.isPoison())
-      return;
-    bool isModule = value.is(SymbolicValue::Module);
-    std::string name = isModule ? value.module()->name.str() : "Block";
-    reporter
-        .error(601, body.range,
-               isModule ? "`repeat` repeats an instance, and `" + name +
-                              "` alone is a module"
-                        : "`repeat` repeats a module, not " + value.describe())
-        .help("write `repeat(n) " + name + "(...)`");
-  };
-
-  bool isCall = body.kind == ExprKind::Call;
-  SymbolicValue callee =
-      isCall ? expressions.eval(*body.kids[0], inner) : SymbolicValue();
-  if (isCall && callee.isPoison()) {
-    expressions.evalArguments(body, inner);
+  const Expr &body = *expr.kids[1];
+  if (body.kind == ExprKind::Call) {
+    SymbolicValue callee = expressions.eval(*body.kids[0], inner);
+    if (callee.is(SymbolicValue::Module))
+      return repeatModule(expr, callee, inner);
+    if (callee.isPoison())
+      expressions.evalArguments(body, inner);
+    reportNoModule(callee, body.range);
     return SymbolicValue();
   }
-  if (!isCall || !callee.is(SymbolicValue::Module)) {
-    // An instance that exists already: layers that share their weights.
-    SymbolicValue value = isCall ? callee : expressions.eval(body, inner);
-    if (!value.is(SymbolicValue::NodeRef) ||
-        value.node()->kind != Node::Kind::Module || isCall) {
-      notAModule(value);
-      return SymbolicValue();
-    }
-    adopt(repeat, value, 0, 1);
-    return SymbolicValue::object(SymbolicValue::NodeRef, &repeat);
+  // An instance that exists already: layers that share their weights.
+  SymbolicValue value = expressions.eval(body, inner);
+  if (!value.is(SymbolicValue::NodeRef) ||
+      value.node()->kind != Node::Kind::Module) {
+    reportNoModule(value, body.range);
+    return SymbolicValue();
   }
+  adopt(repeat, *value.node(), 1);
+  return SymbolicValue::object(SymbolicValue::NodeRef, &repeat);
+}
 
+std::optional<Dim> Repeats::countOf(const Expr &expr, Scope &scope) {
+  Range range = expr.kids[0]->range;
+  SymbolicValue count = expressions.eval(*expr.kids[0], scope);
+  if (count.isPoison())
+    return std::nullopt;
+  if (!count.is(SymbolicValue::Int) || count.dim().value() < 1 ||
+      count.dim().value() > maxRepeat) {
+    Diagnostic &d = reporter.error(
+        601, range,
+        "`repeat` takes a count from 1 to " + Twine(maxRepeat) + ", not " +
+            (count.is(SymbolicValue::Int) ? count.show() : count.describe()));
+    blame.noteOrigins(d, count);
+    suggestInteger(d, count);
+    return std::nullopt;
+  }
+  int64_t allLayers = count.dim().value();
+  const Node *around = scope.parent ? scope.parent : scope.self;
+  for (const Node *node = around; node; node = node->parent)
+    if (node->kind == Node::Kind::Repeat)
+      allLayers *= node->count.value();
+  if (allLayers > maxRepeat) {
+    reporter.error(601, range,
+                   "with the repeats around it this one makes " +
+                       Twine(allLayers) + " layers, more than " +
+                       Twine(maxRepeat));
+    return std::nullopt;
+  }
+  return count.dim();
+}
+
+void Repeats::reportNoModule(const SymbolicValue &value, Range range) {
+  if (value.isPoison())
+    return;
+  bool isModule = value.is(SymbolicValue::Module);
+  std::string name = isModule ? value.module()->name.str() : "Block";
+  reporter
+      .error(601, range,
+             isModule ? "`repeat` repeats an instance, and `" + name +
+                            "` alone is a module"
+                      : "`repeat` repeats a module, not " + value.describe())
+      .help("write `repeat(n) " + name + "(...)`");
+}
+
+std::vector<LayerArgs> Repeats::evalLayers(const Expr &expr, Scope &inner) {
+  const Expr &body = *expr.kids[1];
+  if (expr.text.empty())
+    return {expressions.evalArguments(body, inner)};
   std::vector<LayerArgs> layers;
-  if (expr.text.empty()) {
+  size_t errors = diags.size();
+  for (int64_t i = 0; i < inner.parent->count.value(); ++i) {
+    inner.locals[expr.text] = SymbolicValue::integer(Dim(i));
     layers.push_back(expressions.evalArguments(body, inner));
-  } else {
-    size_t errors = diags.size();
-    for (size_t i = 0; i < n; ++i) {
-      inner.locals[expr.text] =
-          SymbolicValue::integer(Dim(static_cast<int64_t>(i)));
-      layers.push_back(expressions.evalArguments(body, inner));
-      size_t values = 0;
-      for (const CallArg &arg : layers.back())
-        values += arg.value.size();
-      if (!budget.spend(values, body.range))
-        return SymbolicValue();
-      if (diags.size() != errors)
-        break;
-    }
-    inner.locals.erase(expr.text);
+    size_t values = 0;
+    for (const CallArg &arg : layers.back())
+      values += arg.value.size();
+    if (!budget.spend(values, body.range))
+      return {};
+    if (diags.size() != errors)
+      break;
   }
-  size_t period = periodOf(layers);
-  std::vector<Run> runs = {{0, n, period}};
-  if (period > 1 && period == layers.size()) {
-    // No period: numbers become one constant for each layer.
-    std::vector<CallArg> &first = layers[0];
-    bool numeric = true, hasWhole = false;
-    for (size_t a = 0; a < first.size(); ++a) {
-      auto all = [&](auto holds) {
-        return llvm::all_of(
-            layers, [&](const auto &layer) { return holds(layer[a].value); });
-      };
-      if (all([&](const SymbolicValue &v) { return v.sameAs(first[a].value); }))
-        continue;
-      numeric &= all([](const SymbolicValue &v) { return v.isNumber(); });
-      hasWhole |=
-          all([](const SymbolicValue &v) { return v.is(SymbolicValue::Int); });
-    }
-    // But a period that does not divide, or a change between two layers, is
-    // two loops, which know their numbers; and whole numbers, which a window
-    // and other sizes are, may change a few times.
-    const size_t few = numeric && hasWhole ? 3 : 0;
-    if (scope.numbered == &expr)
-      runs = runsOf(layers, few);
-    if (numeric &&
-        (runs.size() == 1 || runs.size() > std::max<size_t>(2, few + 1))) {
-      runs = {{0, n, 1}};
-      for (size_t a = 0; a < first.size(); ++a) {
-        std::vector<SymbolicValue> items;
-        bool varies = false;
-        for (const auto &layer : layers) {
-          items.push_back(layer[a].value);
-          varies |= !layer[a].value.sameAs(first[a].value);
-        }
-        if (varies)
-          first[a].value = SymbolicValue::perLayer(std::move(items), &repeat);
-      }
-    }
-  }
+  inner.locals.erase(expr.text);
+  return layers;
+}
+
+SymbolicValue Repeats::repeatModule(const Expr &expr,
+                                    const SymbolicValue &module, Scope &inner) {
+  Node &repeat = *inner.parent;
+  const Dim count = repeat.count;
+  std::vector<LayerArgs> layers = evalLayers(expr, inner);
+  if (layers.empty())
+    return SymbolicValue();
+  std::vector<Run> runs = cut(layers, repeat, inner.numbered == &expr);
   std::vector<SymbolicValue> parts;
   for (const Run &run : runs) {
     Node *part = &repeat;
@@ -239,20 +279,17 @@ SymbolicValue Repeats::evalRepeat(const Expr &expr, Scope &scope) {
       part->bodies.clear();
     }
     // The last one has what the others leave of the count's formula.
-    Dim length(static_cast<int64_t>(run.length));
-    part->count =
-        &run == &runs.back() ? count.dim() - Dim(int64_t(run.begin)) : length;
+    part->count = &run == &runs.back() ? count - Dim(int64_t(run.begin))
+                                       : Dim(int64_t(run.length));
     inner.parent = part;
     for (size_t i = 0; i < run.period; ++i) {
-      inner.pending = run.period == 1 ? "*"
-                                      : std::to_string(run.period) + "*+" +
-                                            std::to_string(i);
-      SymbolicValue value =
-          instances.instantiate(*callee.module(), callee.unit(),
-                                layers[run.begin + i], body.range, inner);
+      inner.pending = bodyName(i, run.period);
+      SymbolicValue value = instances.instantiate(
+          *module.module(), module.unit(), layers[run.begin + i],
+          expr.kids[1]->range, inner);
       if (!value.is(SymbolicValue::NodeRef))
         return SymbolicValue();
-      adopt(*part, value, i, run.period);
+      adopt(*part, *value.node(), run.period);
     }
     parts.push_back(SymbolicValue::object(SymbolicValue::NodeRef, part));
   }

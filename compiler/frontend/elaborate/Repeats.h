@@ -16,6 +16,7 @@ namespace tfm {
 
 class Expressions;
 class Instances;
+struct CallArg;
 struct Scope;
 
 /// Makes `repeat(n) Block(...)` a node with as many bodies as the layers have
@@ -33,6 +34,19 @@ public:
   SymbolicValue evalRepeat(const ast::Expr &expr, Scope &scope);
 
 private:
+  /// How many layers a repeat has.
+  std::optional<Dim> countOf(const ast::Expr &expr, Scope &scope);
+  /// Reports what a `repeat` cannot repeat, unless that is poison.
+  void reportNoModule(const SymbolicValue &value, Range range);
+  /// Those of `repeat(n) Block(...)`, below the node that is the parent in
+  /// `inner`.
+  SymbolicValue repeatModule(const ast::Expr &expr, const SymbolicValue &module,
+                             Scope &inner);
+  /// The arguments of `Block(...)` for each layer up to the first with an
+  /// error, once where no layer has an index; empty where the budget is spent.
+  std::vector<std::vector<CallArg>> evalLayers(const ast::Expr &expr,
+                                               Scope &inner);
+
   const Diagnostics &diags;
   InstanceTree &tree;
   Budget &budget;
