@@ -28,11 +28,25 @@ using llvm::Twine;
 // Names
 //===----------------------------------------------------------------------===//
 
+static bool isType(StringRef name) {
+  return name == "int" || name == "float" || name == "bool";
+}
+
 /// `nn` of `nn.functional.relu`.
 static const Expr *firstOf(const Expr *expr) {
   while (expr->kind == ExprKind::Member)
     expr = expr->kids[0];
   return expr;
+}
+
+/// The member of the module in whose body an expression stands that declares
+/// `name`; null without one.
+static const Member *findMember(StringRef name, const Scope &scope) {
+  if (scope.self && scope.self->decl && !scope.inMethod)
+    for (const Member &member : scope.self->decl->members)
+      if (member.name == name && member.kind != MemberKind::Method)
+        return &member;
+  return nullptr;
 }
 
 SymbolicValue Expressions::evalName(const Expr &expr, Scope &scope) {
@@ -43,78 +57,85 @@ SymbolicValue Expressions::evalName(const Expr &expr, Scope &scope) {
     return SymbolicValue::none();
   if (auto value = names.lookup(expr.text, scope))
     return *value;
-  if (expr.text == "int" || expr.text == "float" || expr.text == "bool")
+  if (isType(expr.text))
     return SymbolicValue::named(SymbolicValue::Type, expr.text);
   // A member that stands further down exists, but not yet.
-  if (scope.self && scope.self->decl && !scope.inMethod)
-    for (const Member &member : scope.self->decl->members)
-      if (member.name == expr.text && member.kind != MemberKind::Method) {
-        bool isOwn = sources.line(member.range) == sources.line(expr.range);
-        reporter
-            .error(305, expr.range,
-                   "`" + expr.text + "` is used before it is declared")
-            .help(isOwn ? "this line declares it"
-                        : "it is declared in line " +
-                              Twine(sources.line(member.range)) +
-                              ": move that line up");
-        return SymbolicValue();
-      }
+  if (const Member *member = findMember(expr.text, scope)) {
+    unsigned line = sources.line(member->range);
+    bool isOwn = line == sources.line(expr.range);
+    reporter
+        .error(305, expr.range,
+               "`" + expr.text + "` is used before it is declared")
+        .help(isOwn ? "this line declares it"
+                    : "it is declared in line " + Twine(line) +
+                          ": move that line up");
+    return SymbolicValue();
+  }
+  reportUnknown(expr, scope);
+  return SymbolicValue();
+}
+
+void Expressions::reportUnknown(const Expr &expr, Scope &scope) {
   Diagnostic &d =
       reporter.error(301, expr.range, "there is no `" + expr.text + "` here");
   if (endsInDivision(
           sources.file(expr.range.file).text().take_front(expr.range.begin))) {
     d.help(commentHelp);
-    return SymbolicValue();
+    return;
   }
   if (prefixed && firstOf(prefixed) == &expr) {
     StringRef name = prefixed->text;
     if (!names.lookup(name, scope)) {
       d.help(nameHabit(name));
-      return SymbolicValue();
+      return;
     }
     Range before = prefixed->range;
     before.end = prefixed->textRange.begin;
     d.help("write `" + name + "(...)`, without `" + sources.text(before) + "`");
-    return SymbolicValue();
+    return;
   }
   std::vector<std::string> known = names.namesInScope(scope);
   if (!budget.spend(known.size(), expr.range))
-    return SymbolicValue();
-  if (scope.inSignature) {
-    reporter.suggest(d, expr.text, known);
-    if (d.helps.empty())
-      d.help("a size that the caller decides is written in capitals, such as "
-             "`" +
-             expr.text.upper() + "`");
-    return SymbolicValue();
+    return;
+  if (!scope.inSignature) {
+    suggestName(d, expr.text, std::move(known), scope);
+    return;
   }
+  reporter.suggest(d, expr.text, known);
+  if (d.helps.empty())
+    d.help("a size that the caller decides is written in capitals, such as "
+           "`" +
+           expr.text.upper() + "`");
+}
+
+void Expressions::suggestName(Diagnostic &d, StringRef name,
+                              std::vector<std::string> known,
+                              const Scope &scope) {
   known.emplace_back("tokenizer");
   llvm::append_range(known, Builtins::all());
-  if (expr.text == "self" && scope.self) {
+  if (name == "self" && scope.self) {
     d.help("members are named directly: `attn(x)`, not `self.attn(x)`");
-    return SymbolicValue();
+    return;
   }
-  if (StringRef habit = nameHabit(expr.text); !habit.empty()) {
+  if (StringRef habit = nameHabit(name); !habit.empty()) {
     // Unless something of the user's own begins so: `norm1` for `norm`.
     bool isBegun =
-        llvm::any_of(Names::namesOfModule(scope), [&](StringRef name) {
-          return name.starts_with(expr.text);
-        });
+        llvm::any_of(Names::namesOfModule(scope),
+                     [&](StringRef own) { return own.starts_with(name); });
     if (!isBegun) {
       d.help(habit);
-      return SymbolicValue();
+      return;
     }
   }
   // Who writes a capital means a module (or a dimension), never a function.
-  if (!expr.text.empty() && llvm::isUpper(expr.text[0]))
+  bool isCapital = !name.empty() && llvm::isUpper(name[0]);
+  if (isCapital)
     llvm::erase_if(
-        known, [](const std::string &name) { return !llvm::isUpper(name[0]); });
-  reporter.suggest(d, expr.text, known);
-  if (!expr.text.empty() && llvm::isUpper(expr.text[0]) && scope.inMethod &&
-      expr.text.size() == 1)
-    d.help("a dimension such as `" + expr.text +
+        known, [](const std::string &own) { return !llvm::isUpper(own[0]); });
+  reporter.suggest(d, name, known);
+  if (isCapital && scope.inMethod && name.size() == 1)
+    d.help("a dimension such as `" + name +
            "` is bound by the shape of an argument");
-  return SymbolicValue();
 }
 
 //===----------------------------------------------------------------------===//
@@ -178,27 +199,8 @@ SymbolicValue Expressions::evalKind(const Expr &expr, Scope &scope) {
   case ExprKind::If:
     return evalIf(expr, scope);
   case ExprKind::List:
-  case ExprKind::Tuple: {
-    std::vector<SymbolicValue> items;
-    std::string pending = scope.pending;
-    bool isMember = scope.numbered == &expr;
-    for (size_t i = 0; i < expr.kids.size(); ++i) {
-      scope.pending = pending.empty() ? std::to_string(i)
-                                      : pending + "." + std::to_string(i);
-      if (isMember)
-        scope.numbered = expr.kids[i];
-      SymbolicValue item = eval(*expr.kids[i], scope);
-      bool isParts = isMember && expr.kids[i]->kind == ExprKind::Repeat &&
-                     item.is(SymbolicValue::List);
-      if (isParts)
-        llvm::append_range(items, item.items());
-      else
-        items.push_back(std::move(item));
-    }
-    scope.pending = pending;
-    SymbolicValue list = SymbolicValue::list(std::move(items));
-    return budget.spend(list.size(), expr.range) ? list : SymbolicValue();
-  }
+  case ExprKind::Tuple:
+    return evalList(expr, scope);
   case ExprKind::Repeat:
     return repeats.evalRepeat(expr, scope);
   case ExprKind::Invalid:
@@ -207,19 +209,65 @@ SymbolicValue Expressions::evalKind(const Expr &expr, Scope &scope) {
   return SymbolicValue();
 }
 
+SymbolicValue Expressions::evalList(const Expr &expr, Scope &scope) {
+  std::vector<SymbolicValue> items;
+  std::string pending = scope.pending;
+  bool isMember = scope.numbered == &expr;
+  for (size_t i = 0; i < expr.kids.size(); ++i) {
+    scope.pending =
+        pending.empty() ? std::to_string(i) : pending + "." + std::to_string(i);
+    if (isMember)
+      scope.numbered = expr.kids[i];
+    SymbolicValue item = eval(*expr.kids[i], scope);
+    bool isParts = isMember && expr.kids[i]->kind == ExprKind::Repeat &&
+                   item.is(SymbolicValue::List);
+    if (isParts)
+      llvm::append_range(items, item.items());
+    else
+      items.push_back(std::move(item));
+  }
+  scope.pending = pending;
+  SymbolicValue list = SymbolicValue::list(std::move(items));
+  return budget.spend(list.size(), expr.range) ? list : SymbolicValue();
+}
+
 SymbolicValue Expressions::evalMember(const Expr &expr, Scope &scope) {
   const Expr &base = *expr.kids[0];
   // `tokenizer` is no value of its own, unless something here is called so.
-  if (base.isName("tokenizer") && !names.lookup("tokenizer", scope)) {
-    if (expr.text != "size") {
-      reporter
-          .error(302, expr.textRange, "a tokenizer has no `" + expr.text + "`")
-          .help("`tokenizer.size` is the number of its tokens");
-      return SymbolicValue();
-    }
-    const TokenizerInfo *info = recipe.resolveTokenizer(expr.range);
-    return info ? SymbolicValue::integer(Dim(info->size)) : SymbolicValue();
+  if (base.isName("tokenizer") && !names.lookup("tokenizer", scope))
+    return memberOfTokenizer(expr);
+  SymbolicValue object = evalBase(expr, scope);
+  if (object.isPoison())
+    return object;
+  if (object.isTensorLike() && expr.text == "T")
+    return transposed(object, expr, scope);
+  if (object.isTensorLike()) {
+    reportNoTensorMember(expr, scope);
+    return SymbolicValue();
   }
+  if (!object.is(SymbolicValue::NodeRef)) {
+    reporter.error(302, expr.textRange,
+                   object.describe() + " has no members, so no `" + expr.text +
+                       "`");
+    return SymbolicValue();
+  }
+  Node &node = *object.node();
+  return node.kind == Node::Kind::Module ? memberOfModule(node, expr)
+                                         : memberOfLayers(node, expr);
+}
+
+SymbolicValue Expressions::memberOfTokenizer(const Expr &expr) {
+  if (expr.text != "size") {
+    reporter
+        .error(302, expr.textRange, "a tokenizer has no `" + expr.text + "`")
+        .help("`tokenizer.size` is the number of its tokens");
+    return SymbolicValue();
+  }
+  const TokenizerInfo *info = recipe.resolveTokenizer(expr.range);
+  return info ? SymbolicValue::integer(Dim(info->size)) : SymbolicValue();
+}
+
+SymbolicValue Expressions::evalBase(const Expr &expr, Scope &scope) {
   // `nn.Linear`: without what stands before it the name is known here.
   const Expr *outer = prefixed;
   if (!prefixed || firstOf(prefixed) != firstOf(&expr)) {
@@ -230,98 +278,95 @@ SymbolicValue Expressions::evalMember(const Expr &expr, Scope &scope) {
               : !nameHabit(expr.text).empty())
       prefixed = &expr;
   }
-  SymbolicValue object = eval(base, scope);
+  SymbolicValue object = eval(*expr.kids[0], scope);
   prefixed = outer;
-  if (object.isPoison())
-    return object;
-  if (object.isTensorLike()) {
-    if (expr.text == "T") {
-      // Where members are declared nothing has a value yet.
-      if (object.is(SymbolicValue::ParamRef) && !scope.inMethod) {
-        StringRef operand = sources.text(base.range);
-        reporter
-            .error(411, expr.range,
-                   "`" + operand +
-                       ".T` cannot be computed here: parameters have values in "
-                       "methods only")
-            .help("a tie takes the parameter as it is, `weight = " + operand +
-                  "`: the weight of `Linear` is [outputs, inputs], as that of "
-                  "`Embedding` is [entries, width]")
-            .help("without a layer of its own write `x @ " + operand +
-                  ".T` in `forward`");
-        return SymbolicValue();
-      }
-      auto tensor = tensors.toTensor(object, base.range, "`.T`");
-      if (!tensor)
-        return SymbolicValue();
-      size_t rank = tensor->dims.size();
-      if (rank < 2) {
-        reporter.error(202, expr.range,
-                       "`.T` swaps the last two axes, but " +
-                           sources.text(base.range) + " is " +
-                           showShape(tensor->dims));
-        return SymbolicValue();
-      }
-      llvm::SmallVector<int64_t> order;
-      for (size_t i = 0; i < rank; ++i)
-        order.push_back(static_cast<int64_t>(i));
-      std::swap(order[rank - 1], order[rank - 2]);
-      tensors.locate(expr.textRange);
-      return SymbolicValue::tensor(tensors.transposeAxes(*tensor, order));
-    }
-    Diagnostic &d = reporter.error(302, expr.textRange,
-                                   "a tensor has no `" + expr.text + "`");
-    // As in other libraries, where functions are members.
-    auto function = names.lookup(expr.text, scope);
-    bool isFunction = function && (function->is(SymbolicValue::Builtin) ||
-                                   function->is(SymbolicValue::Function));
-    bool isType =
-        expr.text == "int" || expr.text == "float" || expr.text == "bool";
-    StringRef help = nameHabit(expr.text);
-    // A range leaves outer parentheses out.
-    StringRef operand = sources.text(base.range);
-    if (operand.count('(') != operand.count(')') || operand.contains('\n'))
-      operand = "...";
-    if (isFunction || isType)
-      d.help("write `" + expr.text + "(" + operand + ")`");
-    else
-      d.help(help.empty() ? "functions are not members: `f(x)`; `.T` swaps the "
-                            "last two axes"
-                          : help);
+  return object;
+}
+
+SymbolicValue Expressions::transposed(const SymbolicValue &object,
+                                      const Expr &expr, const Scope &scope) {
+  Range range = expr.kids[0]->range;
+  StringRef operand = sources.text(range);
+  // Where members are declared nothing has a value yet.
+  if (object.is(SymbolicValue::ParamRef) && !scope.inMethod) {
+    reporter
+        .error(411, expr.range,
+               "`" + operand +
+                   ".T` cannot be computed here: parameters have values in "
+                   "methods only")
+        .help("a tie takes the parameter as it is, `weight = " + operand +
+              "`: the weight of `Linear` is [outputs, inputs], as that of "
+              "`Embedding` is [entries, width]")
+        .help("without a layer of its own write `x @ " + operand +
+              ".T` in `forward`");
     return SymbolicValue();
   }
-  if (!object.is(SymbolicValue::NodeRef)) {
-    reporter.error(302, expr.textRange,
-                   object.describe() + " has no members, so no `" + expr.text +
-                       "`");
+  auto tensor = tensors.toTensor(object, range, "`.T`");
+  if (!tensor)
+    return SymbolicValue();
+  size_t rank = tensor->dims.size();
+  if (rank < 2) {
+    reporter.error(202, expr.range,
+                   "`.T` swaps the last two axes, but " + operand + " is " +
+                       showShape(tensor->dims));
     return SymbolicValue();
   }
-  Node &node = *object.node();
-  if (node.kind == Node::Kind::List || node.kind == Node::Kind::Repeat) {
+  llvm::SmallVector<int64_t> order;
+  for (size_t i = 0; i < rank; ++i)
+    order.push_back(static_cast<int64_t>(i));
+  std::swap(order[rank - 1], order[rank - 2]);
+  tensors.locate(expr.textRange);
+  return SymbolicValue::tensor(tensors.transposeAxes(*tensor, order));
+}
+
+void Expressions::reportNoTensorMember(const Expr &expr, const Scope &scope) {
+  Diagnostic &d = reporter.error(302, expr.textRange,
+                                 "a tensor has no `" + expr.text + "`");
+  // As in other libraries, where functions are members.
+  auto function = names.lookup(expr.text, scope);
+  bool isFunction = function && (function->is(SymbolicValue::Builtin) ||
+                                 function->is(SymbolicValue::Function));
+  StringRef help = nameHabit(expr.text);
+  // A range leaves outer parentheses out.
+  StringRef operand = sources.text(expr.kids[0]->range);
+  if (operand.count('(') != operand.count(')') || operand.contains('\n'))
+    operand = "...";
+  if (isFunction || isType(expr.text))
+    d.help("write `" + expr.text + "(" + operand + ")`");
+  else
+    d.help(help.empty() ? "functions are not members: `f(x)`; `.T` swaps the "
+                          "last two axes"
+                        : help);
+}
+
+SymbolicValue Expressions::memberOfLayers(Node &node, const Expr &expr) {
+  StringRef object = sources.text(expr.kids[0]->range);
+  if (node.kind != Node::Kind::Layer) {
     int64_t index = 0, layers = node.layers();
     bool isNumber = !expr.text.getAsInteger(10, index);
     if (isNumber && index >= 0 && index < layers)
       return layerOf(node, index);
     if (isNumber || node.kind == Node::Kind::List) {
       reporter.error(302, expr.textRange,
-                     "`" + sources.text(base.range) +
-                         "` has the members 0 to " + Twine(layers - 1));
+                     "`" + object + "` has the members 0 to " +
+                         Twine(layers - 1));
       return SymbolicValue();
     }
   }
-  if (node.kind == Node::Kind::Repeat || node.kind == Node::Kind::Layer) {
-    Diagnostic &d = reporter.error(
-        604, expr.range,
-        "`" + sources.text(base.range) + "` " +
-            (node.kind == Node::Kind::Layer
-                 ? "is one of the layers of a repeat: it has no `"
-                 : "stands for " + std::to_string(node.count.value()) +
-                       " layers: it has no `") +
-            expr.text + "` of its own");
-    d.help("what all layers share is declared outside and passed to them; "
-           "`h[0](x)` calls one layer");
-    return SymbolicValue();
-  }
+  reporter
+      .error(604, expr.range,
+             "`" + object + "` " +
+                 (node.kind == Node::Kind::Layer
+                      ? "is one of the layers of a repeat: it has no `"
+                      : "stands for " + std::to_string(node.count.value()) +
+                            " layers: it has no `") +
+                 expr.text + "` of its own")
+      .help("what all layers share is declared outside and passed to them; "
+            "`h[0](x)` calls one layer");
+  return SymbolicValue();
+}
+
+SymbolicValue Expressions::memberOfModule(Node &node, const Expr &expr) {
   auto member = node.members.find(expr.text);
   if (member != node.members.end())
     return member->second;
@@ -335,6 +380,11 @@ SymbolicValue Expressions::evalMember(const Expr &expr, Scope &scope) {
     value.setOwner(&node);
     return value;
   }
+  reportNoMember(node, expr);
+  return SymbolicValue();
+}
+
+void Expressions::reportNoMember(const Node &node, const Expr &expr) {
   std::vector<std::string> names;
   for (const auto &[name, value] : node.members)
     names.push_back(name.str());
@@ -348,14 +398,14 @@ SymbolicValue Expressions::evalMember(const Expr &expr, Scope &scope) {
                                      expr.text + "`");
   reporter.suggest(d, expr.text, names);
   if (expr.text == "T" && node.members.count("weight")) {
-    d.help("did you mean `" + sources.text(base.range) + ".weight.T`?");
+    d.help("did you mean `" + sources.text(expr.kids[0]->range) +
+           ".weight.T`?");
   } else if (d.helps.empty() && !node.members.empty()) {
     std::string all;
     for (const auto &[name, value] : node.members)
       all += (all.empty() ? "`" : ", `") + name.str() + "`";
     d.help("it has " + all);
   }
-  return SymbolicValue();
 }
 
 std::vector<CallArg> Expressions::evalArguments(const Expr &call,
@@ -470,128 +520,145 @@ SymbolicValue Expressions::layerOf(Node &node, int64_t index) {
                                instances.layer(node, index));
 }
 
+std::optional<Dim> Expressions::evalBound(const Expr &bound, StringRef object,
+                                          Scope &scope) {
+  SymbolicValue value = eval(bound, scope);
+  if (value.is(SymbolicValue::Int))
+    return value.dim();
+  if (!value.isPoison()) {
+    Diagnostic &d = reporter.error(
+        408, bound.range, "an index is an integer, not " + value.describe());
+    if (value.isTensorLike())
+      d.help("`gather(" + object + ", " + sources.text(bound.range) +
+             ")` reads the rows that ids choose");
+    else if (value.is(SymbolicValue::None))
+      d.help("an axis of size 1 is made by `rearrange(x, \"B T -> B T 1\")`");
+  }
+  return std::nullopt;
+}
+
 SymbolicValue Expressions::evalIndex(const Expr &expr, Scope &scope) {
   SymbolicValue object = eval(*expr.kids[0], scope);
   if (object.isPoison())
     return object;
-  /// Evaluates a bound of a subscript.
-  auto bound = [&](const Expr *e) -> std::optional<Dim> {
-    SymbolicValue value = eval(*e, scope);
-    if (value.is(SymbolicValue::Int))
-      return value.dim();
-    if (!value.isPoison()) {
-      Diagnostic &d = reporter.error(
-          408, e->range, "an index is an integer, not " + value.describe());
-      StringRef table = sources.text(expr.kids[0]->range);
-      if (value.isTensorLike())
-        d.help("`gather(" + table + ", " + sources.text(e->range) +
-               ")` reads the rows that ids choose");
-      else if (value.is(SymbolicValue::None))
-        d.help("an axis of size 1 is made by `rearrange(x, \"B T -> B T 1\")`");
-    }
-    return std::nullopt;
-  };
   bool isNodes = object.is(SymbolicValue::NodeRef) &&
                  (object.node()->kind == Node::Kind::List ||
                   object.node()->kind == Node::Kind::Repeat);
-  if (object.is(SymbolicValue::List) || isNodes) {
-    size_t size = isNodes ? static_cast<size_t>(object.node()->layers())
-                          : object.items().size();
-    if (expr.subscripts.size() != 1 || expr.subscripts[0].isSlice) {
-      reporter.error(408, expr.range, "a list takes one integer index");
-      return SymbolicValue();
-    }
-    std::optional<Dim> index = bound(expr.subscripts[0].first);
-    if (!index)
-      return SymbolicValue();
-    int64_t i = index->value() < 0 ? index->value() + static_cast<int64_t>(size)
-                                   : index->value();
-    if (i < 0 || i >= static_cast<int64_t>(size)) {
-      reporter.error(212, expr.subscripts[0].first->range,
-                     "index " + Twine(index->value()) +
-                         " is outside of a list of " + Twine(size));
-      return SymbolicValue();
-    }
-    return isNodes ? layerOf(*object.node(), i) : object.items()[i];
+  if (object.is(SymbolicValue::List)) {
+    auto i =
+        indexInto(static_cast<int64_t>(object.items().size()), expr, scope);
+    return i ? object.items()[*i] : SymbolicValue();
+  }
+  if (isNodes) {
+    auto i = indexInto(object.node()->layers(), expr, scope);
+    return i ? layerOf(*object.node(), *i) : SymbolicValue();
   }
   auto tensor = tensors.toTensor(object, expr.kids[0]->range, "an index");
-  if (!tensor)
-    return SymbolicValue();
-  if (expr.subscripts.size() > tensor->dims.size()) {
+  return tensor ? slice(*tensor, expr, scope) : SymbolicValue();
+}
+
+std::optional<int64_t> Expressions::indexInto(int64_t size, const Expr &expr,
+                                              Scope &scope) {
+  if (expr.subscripts.size() != 1 || expr.subscripts[0].isSlice) {
+    reporter.error(408, expr.range, "a list takes one integer index");
+    return std::nullopt;
+  }
+  const Expr &subscript = *expr.subscripts[0].first;
+  auto index = evalBound(subscript, sources.text(expr.kids[0]->range), scope);
+  if (!index)
+    return std::nullopt;
+  int64_t i = index->value() < 0 ? index->value() + size : index->value();
+  if (i < 0 || i >= size) {
+    reporter.error(212, subscript.range,
+                   "index " + Twine(index->value()) +
+                       " is outside of a list of " + Twine(size));
+    return std::nullopt;
+  }
+  return i;
+}
+
+SymbolicValue Expressions::slice(const SymbolicTensor &tensor, const Expr &expr,
+                                 Scope &scope) {
+  size_t count = expr.subscripts.size();
+  if (count > tensor.dims.size()) {
     reporter.error(212, expr.range,
-                   Twine(expr.subscripts.size()) + " indices for " +
-                       showShape(tensor->dims));
+                   Twine(count) + " indices for " + showShape(tensor.dims));
     return SymbolicValue();
   }
-  SymbolicTensor result = *tensor;
+  SymbolicTensor result = tensor;
   Dims kept;
-  bool drops = false;
-  for (size_t axis = 0; axis < tensor->dims.size(); ++axis) {
-    Dim extent = tensor->dims[axis];
-    if (axis >= expr.subscripts.size()) {
-      kept.push_back(extent);
-      continue;
-    }
-    const Subscript &subscript = expr.subscripts[axis];
-    auto resolve = [&](const Expr *e, Dim absent) -> std::optional<Dim> {
-      if (!e)
-        return absent;
-      std::optional<Dim> value = bound(e);
-      if (value && value->value() < 0)
-        return extent + *value;
-      return value;
-    };
-    std::optional<Dim> first = resolve(subscript.first, Dim(0));
-    std::optional<Dim> last =
-        subscript.isSlice
-            ? resolve(subscript.last, extent)
-            : (first ? std::optional<Dim>(*first + Dim(1)) : std::nullopt);
-    if (!first || !last)
+  for (size_t axis = 0; axis < count; ++axis) {
+    auto places = evalSubscript(expr, axis, tensor, scope);
+    if (!places)
       return SymbolicValue();
-    if (first->value() < 0 || last->value() > extent.value() ||
-        first->value() >= last->value()) {
-      bool isEmpty = first->value() >= last->value() && first->value() >= 0 &&
-                     last->value() <= extent.value();
-      // Which of both leaves the axis; of an empty slice it is where it begins.
-      bool isLast = !isEmpty && subscript.last && first->value() >= 0 &&
-                    first->value() < extent.value();
-      Range range = isLast            ? subscript.last->range
-                    : subscript.first ? subscript.first->range
-                    : subscript.last  ? subscript.last->range
-                                      : expr.range;
-      Diagnostic &d =
-          reporter.error(212, range,
-                         isEmpty ? "nothing lies from " +
-                                       SymbolicValue::integer(*first).show() +
-                                       " up to, but without " +
-                                       SymbolicValue::integer(*last).show()
-                                 : "the index leaves the axis " +
-                                       SymbolicValue::integer(extent).show() +
-                                       " of " + showShape(tensor->dims));
-      if (isLast)
-        d.help("`a:b` ends before `b`, which is at most " +
-               SymbolicValue::integer(extent).show());
-      else if (!isEmpty)
-        d.help("places count from 0, the last is " +
-               SymbolicValue::integer(extent - Dim(1)).show() + ", or `-1`");
-      return SymbolicValue();
-    }
-    Dim size = *last - *first;
+    Dim size = places->end - places->begin;
     tensors.locate(expr.range);
-    if (size != extent)
+    if (size != tensor.dims[axis])
       result.handle = emitter.slice(result.handle, static_cast<int64_t>(axis),
-                                    first->value(), size.value());
-    if (subscript.isSlice) {
+                                    places->begin.value(), size.value());
+    if (expr.subscripts[axis].isSlice)
       kept.push_back(size);
-    } else {
-      drops = true;
-    }
     result.dims[axis] = size;
   }
-  if (drops)
+  kept.append(tensor.dims.begin() + count, tensor.dims.end());
+  if (kept.size() < tensor.dims.size())
     return SymbolicValue::tensor(tensors.reshapeTo(result, kept));
   result.dims = kept;
   return SymbolicValue::tensor(result);
+}
+
+std::optional<Expressions::Places>
+Expressions::evalSubscript(const Expr &expr, size_t axis,
+                           const SymbolicTensor &tensor, Scope &scope) {
+  const Subscript &subscript = expr.subscripts[axis];
+  const Dim &extent = tensor.dims[axis];
+  auto bound = [&](const Expr *given, const Dim &absent) {
+    if (!given)
+      return std::optional<Dim>(absent);
+    std::optional<Dim> value =
+        evalBound(*given, sources.text(expr.kids[0]->range), scope);
+    return value && value->value() < 0 ? extent + *value : value;
+  };
+  std::optional<Dim> begin = bound(subscript.first, Dim(0)), end;
+  if (subscript.isSlice)
+    end = bound(subscript.last, extent);
+  else if (begin)
+    end = *begin + Dim(1);
+  if (!begin || !end)
+    return std::nullopt;
+  Places places{*begin, *end};
+  if (begin->value() >= 0 && begin->value() < end->value() &&
+      end->value() <= extent.value())
+    return places;
+  reportNoPlaces(places, expr, axis, tensor);
+  return std::nullopt;
+}
+
+void Expressions::reportNoPlaces(const Places &places, const Expr &expr,
+                                 size_t axis, const SymbolicTensor &tensor) {
+  const Subscript &subscript = expr.subscripts[axis];
+  const Dim &extent = tensor.dims[axis];
+  int64_t begin = places.begin.value(), end = places.end.value();
+  bool isEmpty = begin >= 0 && end <= extent.value();
+  // Which of both leaves the axis; of an empty slice it is where it begins.
+  bool isLast =
+      !isEmpty && subscript.last && begin >= 0 && begin < extent.value();
+  Range range = isLast            ? subscript.last->range
+                : subscript.first ? subscript.first->range
+                : subscript.last  ? subscript.last->range
+                                  : expr.range;
+  auto show = [](const Dim &dim) { return SymbolicValue::integer(dim).show(); };
+  Diagnostic &d =
+      reporter.error(212, range,
+                     isEmpty ? "nothing lies from " + show(places.begin) +
+                                   " up to, but without " + show(places.end)
+                             : "the index leaves the axis " + show(extent) +
+                                   " of " + showShape(tensor.dims));
+  if (isLast)
+    d.help("`a:b` ends before `b`, which is at most " + show(extent));
+  else if (!isEmpty)
+    d.help("places count from 0, the last is " + show(extent - Dim(1)) +
+           ", or `-1`");
 }
 
 SymbolicValue Expressions::evalIf(const Expr &expr, Scope &scope) {

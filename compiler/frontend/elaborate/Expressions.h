@@ -54,12 +54,54 @@ public:
 
 private:
   SymbolicValue evalKind(const ast::Expr &expr, Scope &scope);
+  SymbolicValue evalList(const ast::Expr &expr, Scope &scope);
   SymbolicValue evalName(const ast::Expr &expr, Scope &scope);
+  /// Reports a name that means nothing, with what may be meant.
+  void reportUnknown(const ast::Expr &expr, Scope &scope);
+  /// Adds to the report what `name` is most probably to be, one of those that
+  /// are `known` or a word of another language.
+  void suggestName(Diagnostic &d, llvm::StringRef name,
+                   std::vector<std::string> known, const Scope &scope);
+
   SymbolicValue evalMember(const ast::Expr &expr, Scope &scope);
+  /// What stands before the `.` of a member.
+  SymbolicValue evalBase(const ast::Expr &member, Scope &scope);
+  SymbolicValue memberOfTokenizer(const ast::Expr &expr);
+  SymbolicValue memberOfModule(Node &node, const ast::Expr &expr);
+  /// Of a list, a repeat, or one of its layers.
+  SymbolicValue memberOfLayers(Node &node, const ast::Expr &expr);
+  /// `x.T`, the member `expr` of a tensor.
+  SymbolicValue transposed(const SymbolicValue &object, const ast::Expr &expr,
+                           const Scope &scope);
+  void reportNoTensorMember(const ast::Expr &expr, const Scope &scope);
+  void reportNoMember(const Node &node, const ast::Expr &expr);
+
   SymbolicValue evalCall(const ast::Expr &expr, Scope &scope);
+
   SymbolicValue evalIndex(const ast::Expr &expr, Scope &scope);
   /// Layer `index` of a list or repeat that has so many.
   SymbolicValue layerOf(Node &node, int64_t index);
+  /// Which of `size` elements the one subscript of a list means.
+  std::optional<int64_t> indexInto(int64_t size, const ast::Expr &expr,
+                                   Scope &scope);
+  SymbolicValue slice(const SymbolicTensor &tensor, const ast::Expr &expr,
+                      Scope &scope);
+  /// Those from `begin` up to, but without `end` of an axis.
+  struct Places {
+    Dim begin, end;
+  };
+  /// The places that the subscript of an axis means, at least one; nothing
+  /// after errors.
+  std::optional<Places> evalSubscript(const ast::Expr &expr, size_t axis,
+                                      const SymbolicTensor &tensor,
+                                      Scope &scope);
+  /// Reports places that the axis has not, or that are none.
+  void reportNoPlaces(const Places &places, const ast::Expr &expr, size_t axis,
+                      const SymbolicTensor &tensor);
+  /// A number in a subscript of `object`.
+  std::optional<Dim> evalBound(const ast::Expr &bound, llvm::StringRef object,
+                               Scope &scope);
+
   SymbolicValue evalIf(const ast::Expr &expr, Scope &scope);
 
   const SourceManager &sources;
