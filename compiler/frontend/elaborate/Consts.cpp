@@ -72,15 +72,29 @@ public:
 
   /// The last instruction of the formula, or -1 after an error.
   int compile(const Expr &expr);
-  /// Those of a function of numbers, by place or by name; false after an error.
-  bool compileArguments(const Expr &call, StringRef name,
-                        Instruction &instruction);
   double run(int at, llvm::ArrayRef<double> indices, size_t layer) const;
   bool isTruth(int at) const { return instructions[at].truth; }
   size_t size() const { return instructions.size(); }
   Node *layered = nullptr;
 
 private:
+  /// A function of numbers: its name, what computes it, of which arguments.
+  struct Function {
+    StringRef name;
+    Op op;
+    llvm::SmallVector<StringRef, 3> parameters;
+    /// Of a call.
+    double (*value)(double) = nullptr;
+  };
+  /// Nothing where `callee` is none.
+  static std::optional<Function> findFunction(const SymbolicValue &callee);
+  int compileBinary(const Expr &expr);
+  int compileIndex(const Expr &expr);
+  int compileCall(const Expr &call);
+  /// Fills in the operands of `instruction` from the arguments, by place or by
+  /// name; false after an error.
+  bool compileArguments(const Expr &call, const Function &function,
+                        Instruction &instruction);
   int add(Instruction instruction) {
     if (instruction.op >= Op::Eq && instruction.op <= Op::Not)
       instruction.truth = true;
@@ -194,51 +208,10 @@ int ConstCompiler::compile(const Expr &expr) {
     instruction.a = a;
     return add(instruction);
   }
-  case ExprKind::Binary: {
-    int a = compile(*expr.kids[0]);
-    int b = compile(*expr.kids[1]);
-    if (a < 0 || b < 0)
-      return -1;
-    Instruction instruction;
-    instruction.a = a;
-    instruction.b = b;
-    auto op = llvm::StringSwitch<std::optional<Op>>(expr.text)
-                  .Case("+", Op::Add)
-                  .Case("-", Op::Sub)
-                  .Case("*", Op::Mul)
-                  .Case("/", Op::Div)
-                  .Case("//", Op::FloorDiv)
-                  .Case("%", Op::Mod)
-                  .Case("**", Op::Pow)
-                  .Case("==", Op::Eq)
-                  .Case("!=", Op::Ne)
-                  .Case("<", Op::Lt)
-                  .Case("<=", Op::Le)
-                  .Case(">", Op::Gt)
-                  .Case(">=", Op::Ge)
-                  .Case("and", Op::And)
-                  .Case("or", Op::Or)
-                  .Default(std::nullopt);
-    if (!op) {
-      reporter.error(411, expr.textRange,
-                     "`" + expr.text + "` is not possible in a constant");
-      return -1;
-    }
-    instruction.op = *op;
-    return add(instruction);
-  }
+  case ExprKind::Binary:
+    return compileBinary(expr);
   case ExprKind::Index:
-    for (const Subscript &subscript : expr.subscripts)
-      for (const Expr *bound : {subscript.first, subscript.last})
-        if (bound && usesIndex(*bound)) {
-          reporter
-              .error(411, bound->range,
-                     "the formula of a constant cannot pick by its indices: "
-                     "it is made of numbers and of them alone")
-              .help("`if i == 0 then a else b` chooses");
-          return -1;
-        }
-    return fold(expr);
+    return compileIndex(expr);
   case ExprKind::If: {
     Instruction instruction;
     instruction.op = Op::If;
@@ -249,76 +222,124 @@ int ConstCompiler::compile(const Expr &expr) {
       return -1;
     return add(instruction);
   }
-  case ExprKind::Call: {
-    if (!usesIndex(expr) && !(expr.kids[0]->kind == ExprKind::Name &&
-                              Builtins::contains(expr.kids[0]->text)))
-      return fold(expr);
-    SymbolicValue callee = expressions.eval(*expr.kids[0], scope);
-    if (callee.isPoison())
-      return -1;
-    Instruction instruction;
-    instruction.op = Op::Call;
-    size_t wanted = 1;
-    bool known = callee.is(SymbolicValue::Builtin);
-    std::string name;
-    if (known) {
-      name = callee.text();
-      if (name == "min" || name == "max") {
-        instruction.op = name == "min" ? Op::Min : Op::Max;
-        wanted = 2;
-      } else if (name == "where") {
-        instruction.op = Op::If;
-        wanted = 3;
-      } else {
-        const ScalarFunction *function = findScalarFunction(name);
-        known = function != nullptr;
-        if (known)
-          instruction.function = function->value;
-      }
-    }
-    if (!known) {
-      reporter
-          .error(411, expr.kids[0]->range,
-                 "`" + sources.text(expr.kids[0]->range) +
-                     "` is not possible in a constant")
-          .help("constants are computed element by element from numbers");
-      return -1;
-    }
-    if (expr.args.size() != wanted) {
-      reporter.error(expr.args.size() < wanted ? 401 : 403, expr.range,
-                     "`" + name + "` takes " + Twine(wanted) +
-                         (wanted == 1 ? " number" : " numbers") + " here");
-      return -1;
-    }
-    return compileArguments(expr, name, instruction) ? add(instruction) : -1;
-  }
+  case ExprKind::Call:
+    return compileCall(expr);
   default:
     return fold(expr);
   }
 }
 
-bool ConstCompiler::compileArguments(const Expr &call, StringRef name,
+int ConstCompiler::compileBinary(const Expr &expr) {
+  Instruction instruction;
+  instruction.a = compile(*expr.kids[0]);
+  instruction.b = compile(*expr.kids[1]);
+  if (instruction.a < 0 || instruction.b < 0)
+    return -1;
+  auto op = llvm::StringSwitch<std::optional<Op>>(expr.text)
+                .Case("+", Op::Add)
+                .Case("-", Op::Sub)
+                .Case("*", Op::Mul)
+                .Case("/", Op::Div)
+                .Case("//", Op::FloorDiv)
+                .Case("%", Op::Mod)
+                .Case("**", Op::Pow)
+                .Case("==", Op::Eq)
+                .Case("!=", Op::Ne)
+                .Case("<", Op::Lt)
+                .Case("<=", Op::Le)
+                .Case(">", Op::Gt)
+                .Case(">=", Op::Ge)
+                .Case("and", Op::And)
+                .Case("or", Op::Or)
+                .Default(std::nullopt);
+  if (!op) {
+    reporter.error(411, expr.textRange,
+                   "`" + expr.text + "` is not possible in a constant");
+    return -1;
+  }
+  instruction.op = *op;
+  return add(instruction);
+}
+
+int ConstCompiler::compileIndex(const Expr &expr) {
+  for (const Subscript &subscript : expr.subscripts)
+    for (const Expr *bound : {subscript.first, subscript.last})
+      if (bound && usesIndex(*bound)) {
+        reporter
+            .error(411, bound->range,
+                   "the formula of a constant cannot pick by its indices: "
+                   "it is made of numbers and of them alone")
+            .help("`if i == 0 then a else b` chooses");
+        return -1;
+      }
+  return fold(expr);
+}
+
+std::optional<ConstCompiler::Function>
+ConstCompiler::findFunction(const SymbolicValue &callee) {
+  if (!callee.is(SymbolicValue::Builtin))
+    return std::nullopt;
+  StringRef name = callee.text();
+  if (name == "min" || name == "max")
+    return Function{name, name == "min" ? Op::Min : Op::Max, {"a", "b"}};
+  if (name == "where")
+    return Function{name, Op::If, {"condition", "a", "b"}};
+  if (const ScalarFunction *function = findScalarFunction(name))
+    return Function{name, Op::Call, {"x"}, function->value};
+  return std::nullopt;
+}
+
+int ConstCompiler::compileCall(const Expr &call) {
+  const Expr &name = *call.kids[0];
+  if (!usesIndex(call) &&
+      !(name.kind == ExprKind::Name && Builtins::contains(name.text)))
+    return fold(call);
+  SymbolicValue callee = expressions.eval(name, scope);
+  if (callee.isPoison())
+    return -1;
+  std::optional<Function> function = findFunction(callee);
+  if (!function) {
+    reporter
+        .error(411, name.range,
+               "`" + sources.text(name.range) +
+                   "` is not possible in a constant")
+        .help("constants are computed element by element from numbers");
+    return -1;
+  }
+  size_t wanted = function->parameters.size();
+  if (call.args.size() != wanted) {
+    reporter.error(call.args.size() < wanted ? 401 : 403, call.range,
+                   "`" + function->name + "` takes " + Twine(wanted) +
+                       (wanted == 1 ? " number" : " numbers") + " here");
+    return -1;
+  }
+  Instruction instruction;
+  instruction.op = function->op;
+  instruction.function = function->value;
+  return compileArguments(call, *function, instruction) ? add(instruction) : -1;
+}
+
+bool ConstCompiler::compileArguments(const Expr &call, const Function &function,
                                      Instruction &instruction) {
-  using Names = llvm::SmallVector<StringRef, 3>;
-  const Names names = call.args.size() == 1   ? Names{"x"}
-                      : call.args.size() == 2 ? Names{"a", "b"}
-                                              : Names{"condition", "a", "b"};
+  const auto &parameters = function.parameters;
   int *slots[] = {&instruction.a, &instruction.b, &instruction.c};
   for (auto [i, argument] : llvm::enumerate(call.args)) {
-    size_t place = argument.name.empty()
-                       ? i
-                       : llvm::find(names, argument.name) - names.begin();
-    if (place == names.size()) {
+    size_t place =
+        argument.name.empty()
+            ? i
+            : llvm::find(parameters, argument.name) - parameters.begin();
+    if (place == parameters.size()) {
       reporter.error(402, argument.nameRange,
-                     "`" + name + "` has no argument `" + argument.name +
-                         "` here");
+                     "`" + function.name + "` has no argument `" +
+                         argument.name + "` here");
       return false;
     }
     if (*slots[place] >= 0) {
       reporter.error(414,
                      argument.name.empty() ? argument.value->range
                                            : argument.nameRange,
-                     "`" + names[place] + "` of `" + name + "` is given twice");
+                     "`" + parameters[place] + "` of `" + function.name +
+                         "` is given twice");
       return false;
     }
     if ((*slots[place] = compile(*argument.value)) < 0)
