@@ -160,22 +160,59 @@ void Functions::check(const Method &function) {
 }
 
 bool Functions::emit(const FunctionRequest &request) {
-  const Method *forward = findMethod(*tree.root, "forward");
-  if (!forward) {
-    Diagnostic &d = diags.error(502, tree.root->decl->range,
-                                "the model `" + tree.root->decl->name +
-                                    "` has no `forward`");
-    std::vector<std::string> methods;
-    for (const Member &member : tree.root->decl->members)
-      if (member.method)
-        methods.push_back(member.name.str());
-    if (std::string guess = closestName("forward", methods); !guess.empty())
-      d.help("is `" + guess + "` meant to be it?");
+  const Method *forward = forwardOfModel();
+  if (!forward)
     return false;
-  }
   current.training = request.kind == FunctionRequest::Loss;
   current.nextSite = 0;
   size_t before = lookups.size();
+  beginDims(request);
+  Function function{*forward};
+  if (current.training)
+    function.loss = findMethod(*tree.root, "loss");
+  std::vector<Emitter::Input> &inputs = function.inputs;
+  if (!findInputs(function))
+    return false;
+  if (request.kind == FunctionRequest::Forward && request.name.empty())
+    warnAboutOtherNames(*forward, inputs);
+
+  tensors.locate(forward->range);
+  std::string symbol =
+      !request.name.empty()
+          ? request.name
+          : nameOf(current.training ? ProgramKind::Loss : ProgramKind::Forward)
+                .str();
+  function.handles = emitter.beginFunction(symbol, inputs);
+  auto results = emitBody(function);
+  if (!results || diags.hasErrors()) {
+    emitter.abandonFunction();
+    return false;
+  }
+  emitter.endFunction(*results);
+  lookups.checkGathers(before);
+  for (auto [input, handle] : llvm::zip(inputs, function.handles))
+    if (function.loss && input.name == "targets" && input.elem == Elem::Int)
+      lookups.checkIgnored(before, handle);
+  return !diags.hasErrors();
+}
+
+const Method *Functions::forwardOfModel() {
+  const Module &model = *tree.root->decl;
+  const Method *forward = findMethod(*tree.root, "forward");
+  if (forward)
+    return forward;
+  Diagnostic &d = diags.error(
+      502, model.range, "the model `" + model.name + "` has no `forward`");
+  std::vector<std::string> methods;
+  for (const Member &member : model.members)
+    if (member.method)
+      methods.push_back(member.name.str());
+  if (std::string guess = closestName("forward", methods); !guess.empty())
+    d.help("is `" + guess + "` meant to be it?");
+  return nullptr;
+}
+
+void Functions::beginDims(const FunctionRequest &request) {
   int64_t batch = current.training ? recipe.train.batch : 1;
   int64_t sequence = current.training && recipe.train.sequence
                          ? recipe.train.sequence
@@ -186,101 +223,102 @@ bool Functions::emit(const FunctionRequest &request) {
                              : "";
   callerDims.begin(request.batch ? request.batch : batch,
                    request.sequence ? request.sequence : sequence, batchEntry);
+}
+
+bool Functions::findInputs(Function &function) {
+  const Method &forward = function.forward;
+  std::vector<Emitter::Input> &inputs = function.inputs;
   callStack.push_back(
-      {(tree.root->decl->name + ".forward").str(), tree.root, forward->range});
+      {(tree.root->decl->name + ".forward").str(), tree.root, forward.range});
   callerDims.get("B");
   callerDims.get("T");
-  std::vector<Emitter::Input> inputs;
-  const Method *loss =
-      current.training ? findMethod(*tree.root, "loss") : nullptr;
-  bool shaped = argumentShapes(*forward, inputs);
-  if (shaped && loss)
-    shaped = argumentShapes(*loss, inputs);
-  Emitter::Input targets{
-      "targets", Elem::Int, {callerDims.get("B"), callerDims.get("T")}};
-  if (shaped && current.training && !loss) {
-    // One target for each row of logits; of the outputs' type for `mse`.
-    if (!forward->results.empty() && forward->results[0].hasShape) {
-      auto dims =
-          callerDims.evalDims(forward->results[0], "the result of the model");
-      shaped = dims.has_value();
-      if (shaped) {
-        targets.dims = *dims;
-        if (recipe.train.lossKind == "mse")
-          targets.elem = Elem::Float;
-        else if (!targets.dims.empty())
-          targets.dims.pop_back();
-      }
-    }
-    inputs.push_back(targets);
+  bool shaped = argumentShapes(forward, inputs);
+  if (shaped && function.loss)
+    shaped = argumentShapes(*function.loss, inputs);
+  if (shaped && current.training && !function.loss) {
+    std::optional<Emitter::Input> targets = targetsOf(forward);
+    shaped = targets.has_value();
+    if (shaped)
+      inputs.push_back(*targets);
   }
   callStack.pop_back();
-  if (!shaped ||
-      (current.training && !dataFit.fills(loss ? *loss : *forward, inputs)))
+  if (!shaped)
     return false;
-  if (request.kind == FunctionRequest::Forward && request.name.empty())
-    warnAboutOtherNames(*forward, inputs);
-  if (current.training)
-    inputs.push_back({"count", Elem::Float, {}});
+  if (!current.training)
+    return true;
+  if (!dataFit.fills(function.entry(), inputs))
+    return false;
+  inputs.push_back({"count", Elem::Float, {}});
+  return true;
+}
 
-  tensors.locate(forward->range);
-  std::string symbol =
-      !request.name.empty()
-          ? request.name
-          : nameOf(current.training ? ProgramKind::Loss : ProgramKind::Forward)
-                .str();
-  std::vector<Emitter::Handle> handles = emitter.beginFunction(symbol, inputs);
-  const Method &entry = loss ? *loss : *forward;
-  std::vector<CallArg> args = inputsOf(entry, inputs, handles);
+std::optional<Emitter::Input> Functions::targetsOf(const Method &forward) {
+  Emitter::Input targets{
+      "targets", Elem::Int, {callerDims.get("B"), callerDims.get("T")}};
+  if (forward.results.empty() || !forward.results[0].hasShape)
+    return targets;
+  auto dims =
+      callerDims.evalDims(forward.results[0], "the result of the model");
+  if (!dims)
+    return std::nullopt;
+  targets.dims = *dims;
+  if (recipe.train.lossKind == "mse")
+    targets.elem = Elem::Float;
+  else if (!targets.dims.empty())
+    targets.dims.pop_back();
+  return targets;
+}
+
+std::optional<std::vector<Emitter::Handle>>
+Functions::emitBody(const Function &function) {
+  const Method &entry = function.entry();
+  std::vector<CallArg> args =
+      inputsOf(entry, function.inputs, function.handles);
   SymbolicValue result = methodCalls.callMethod(
       tree.root, entry, tree.root->unit, args, entry.range);
+  if (result.isPoison())
+    return std::nullopt;
+  if (current.training)
+    return emitLoss(function, result);
+  std::vector<SymbolicValue> values = result.is(SymbolicValue::List)
+                                          ? result.items()
+                                          : std::vector<SymbolicValue>{result};
   std::vector<Emitter::Handle> results;
-  bool valid = !result.isPoison();
-  if (valid && !current.training) {
-    std::vector<SymbolicValue> values =
-        result.is(SymbolicValue::List) ? result.items()
-                                       : std::vector<SymbolicValue>{result};
-    for (const SymbolicValue &value : values) {
-      auto tensor =
-          tensors.toTensor(value, entry.range, "the result of the model");
-      valid &= tensor.has_value();
-      if (tensor)
-        results.push_back(tensor->handle);
-    }
-  } else if (valid) {
-    auto output =
-        tensors.toTensor(result, entry.range, "the result of the model");
-    SymbolicValue losses;
-    if (output && loss) {
-      losses = SymbolicValue::tensor(countingOnes(*output, inputs, handles));
-    } else if (output) {
-      size_t at = inputs.size() - 2;
-      losses = lossOf(*output, {handles[at], inputs[at].elem, inputs[at].dims});
-    }
-    valid = !losses.isPoison() &&
-            (loss ? dataFit.isLossPerTarget(losses.tensor(), *loss)
-                  : dataFit.tokensFit(*output, *forward));
-    if (valid) {
-      // The mean over all targets that count, of the whole accumulated batch.
-      SymbolicTensor sum = losses.tensor();
-      for (size_t axis = sum.dims.size(); axis-- > 0;)
-        sum = tensors.reduceSum(sum, static_cast<int64_t>(axis));
-      sum = tensors.reshapeTo(sum, {});
-      SymbolicTensor count{handles.back(), Elem::Float, {}};
-      SymbolicTensor mean = tensors.binary("div", sum, count);
-      results = {mean.handle, losses.tensor().handle};
-    }
+  for (const SymbolicValue &value : values)
+    if (auto tensor =
+            tensors.toTensor(value, entry.range, "the result of the model"))
+      results.push_back(tensor->handle);
+  if (results.size() < values.size())
+    return std::nullopt;
+  return results;
+}
+
+std::optional<std::vector<Emitter::Handle>>
+Functions::emitLoss(const Function &function, const SymbolicValue &result) {
+  const auto &[forward, loss, inputs, handles] = function;
+  auto output = tensors.toTensor(result, function.entry().range,
+                                 "the result of the model");
+  if (!output)
+    return std::nullopt;
+  SymbolicValue losses;
+  if (loss) {
+    losses = SymbolicValue::tensor(countingOnes(*output, inputs, handles));
+  } else {
+    size_t at = inputs.size() - 2;
+    losses = lossOf(*output, {handles[at], inputs[at].elem, inputs[at].dims});
   }
-  if (!valid || diags.hasErrors()) {
-    emitter.abandonFunction();
-    return false;
-  }
-  emitter.endFunction(results);
-  lookups.checkGathers(before);
-  for (auto [input, handle] : llvm::zip(inputs, handles))
-    if (loss && input.name == "targets" && input.elem == Elem::Int)
-      lookups.checkIgnored(before, handle);
-  return !diags.hasErrors();
+  if (losses.isPoison() ||
+      !(loss ? dataFit.isLossPerTarget(losses.tensor(), *loss)
+             : dataFit.tokensFit(*output, forward)))
+    return std::nullopt;
+  // The mean over all targets that count, of the whole accumulated batch.
+  SymbolicTensor sum = losses.tensor();
+  for (size_t axis = sum.dims.size(); axis-- > 0;)
+    sum = tensors.reduceSum(sum, static_cast<int64_t>(axis));
+  sum = tensors.reshapeTo(sum, {});
+  SymbolicTensor count{handles.back(), Elem::Float, {}};
+  SymbolicTensor mean = tensors.binary("div", sum, count);
+  return std::vector<Emitter::Handle>{mean.handle, losses.tensor().handle};
 }
 
 SymbolicTensor

@@ -52,7 +52,38 @@ public:
                            llvm::ArrayRef<Emitter::Input> inputs);
 
 private:
+  /// A function of the model that is being emitted.
+  struct Function {
+    const ast::Method &forward;
+    /// The model's own, where the function is a loss and the model has one.
+    const ast::Method *loss = nullptr;
+    /// Those of the methods, and of a loss the targets and how many of them
+    /// `count`.
+    std::vector<Emitter::Input> inputs = {};
+    /// The values of the inputs.
+    std::vector<Emitter::Handle> handles = {};
+
+    /// The method that is called.
+    const ast::Method &entry() const { return loss ? *loss : forward; }
+  };
+
   bool emit(const FunctionRequest &request);
+  /// Null after an error.
+  const ast::Method *forwardOfModel();
+  /// Begins a function with the `B` and `T` that the request, or the recipe
+  /// for it, says.
+  void beginDims(const FunctionRequest &request);
+  /// Fills in the inputs of a function; false after errors.
+  bool findInputs(Function &function);
+  /// One target for each row of logits; of the outputs' type for `mse`. Nothing
+  /// after errors.
+  std::optional<Emitter::Input> targetsOf(const ast::Method &forward);
+  /// Calls the method of a function. Its results; nothing after errors.
+  std::optional<std::vector<Emitter::Handle>>
+  emitBody(const Function &function);
+  /// The mean loss and those of all targets, of what the method gave.
+  std::optional<std::vector<Emitter::Handle>>
+  emitLoss(const Function &function, const SymbolicValue &result);
   /// Shapes of a method's arguments with the caller's dimensions bound.
   bool argumentShapes(const ast::Method &method,
                       std::vector<Emitter::Input> &out);
