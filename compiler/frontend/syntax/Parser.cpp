@@ -181,10 +181,22 @@ static constexpr StringRef itemWords[] = {
     "import", "family",    "model", "module", "function",
     "const",  "tokenizer", "data",  "train",  "generate"};
 
+static bool isItemWord(const Token &token) {
+  return token.kind == TokenKind::Name &&
+         llvm::is_contained(itemWords, token.text);
+}
+
+/// Whether the block that a word begins has entries in braces.
+static bool hasEntries(const Token &word) {
+  return word.isName("train") || word.isName("generate");
+}
+
+static bool isBlockWord(const Token &token) {
+  return hasEntries(token) || token.isName("tokenizer") || token.isName("data");
+}
+
 bool Parser::startsItem() const {
-  if (!tok().startsLine || tok().kind != TokenKind::Name)
-    return false;
-  return llvm::is_contained(itemWords, tok().text) &&
+  return tok().startsLine && isItemWord(tok()) &&
          (tok(1).kind == TokenKind::Name || tok(1).is("{") ||
           tok(1).kind == TokenKind::String || tok(1).is("="));
 }
@@ -226,118 +238,124 @@ void Parser::parseItems() {
     if (atEnd())
       return;
     startStatement();
-    const Token word = tok();
-    if (word.kind == TokenKind::Name) {
-      if (word.text == "import" && tok(1).kind == TokenKind::String) {
-        parseImport();
-        continue;
-      }
-      if (word.text == "family" && tok(1).kind == TokenKind::String) {
-        parseFamily();
-        continue;
-      }
-      if (word.text == "model" && tok(1).is("=")) {
-        take();
-        take();
-        if (out.model)
-          diags.error(120, word.range, "a file has one model")
-              .help("the first one stands in line " +
-                    Twine(sources.line(out.modelRange)));
-        out.items.push_back({ItemKind::Model, 0});
-        out.modelRange = word.range;
-        out.model = parseExpr();
-        if (!tok().startsLine && !atEnd()) {
-          unexpected("the end of the line");
-          skipToItem();
-        }
-        continue;
-      }
-      if ((word.text == "model" || word.text == "module") &&
-          tok(1).kind == TokenKind::Name) {
-        take();
-        parseModule(word.text == "model", std::move(doc));
-        continue;
-      }
-      if (word.text == "function" && tok(1).kind == TokenKind::Name) {
-        take();
-        if (auto function = parseMethod(std::move(doc))) {
-          out.items.push_back({ItemKind::Function, out.functions.size()});
-          out.functions.push_back(std::move(function));
-        }
-        continue;
-      }
-      if (word.text == "const" && tok(1).kind == TokenKind::Name) {
-        auto member = std::make_unique<Member>();
-        member->doc = std::move(doc);
-        if (parseConst(*member)) {
-          out.items.push_back({ItemKind::Const, out.constants.size()});
-          out.constants.push_back(std::move(member));
-        } else {
-          skipToItem();
-        }
-        continue;
-      }
-      if (((word.text == "train" || word.text == "generate") &&
-           tok(1).is("{")) ||
-          ((word.text == "tokenizer" || word.text == "data") &&
-           tok(1).kind == TokenKind::Name)) {
-        parseBlock();
-        continue;
-      }
-    }
-    if (word.isName("train") || word.isName("generate") ||
-        word.isName("tokenizer") || word.isName("data")) {
-      take();
-      bool isEntries = word.isName("train") || word.isName("generate");
-      Diagnostic &d = unexpected(
-          isEntries
-              ? "`{` after `" + word.text + "`"
-              : "a kind after `" + word.text + "`, such as `" +
-                    (word.isName("data") ? "text(\"input.txt\")" : "bytes") +
-                    "`");
-      if (tok().is("="))
-        d.help("`" + word.text + "` stands without `=`");
-      else if (tok().kind == TokenKind::String)
-        d.help("write `" + word.text + " " +
-               (word.isName("data") ? "text" : "huggingface") + "(" +
-               tok().text + ")`");
-      skipToItem();
+    if (parseItem(std::move(doc)))
       continue;
-    }
-    if (word.kind == TokenKind::Name &&
-        llvm::is_contained(itemWords, word.text)) {
-      bool isLast = tok(1).startsLine || tok(1).kind == TokenKind::End;
-      if (!isLast)
-        take();
-      Diagnostic &d = unexpected("a name after `" + word.text + "`");
-      if (word.isName("import")) {
-        d.message = "`import` takes a file in quotes";
-        d.help("write `import \"other.tfm\"`; the standard modules need none");
-      } else if (word.isName("family")) {
-        d.message = "`family` takes a name in quotes";
-        d.help("write `family \"llama\"`, or the path of a table of your own, "
-               "`family \"mine.json\"`");
-      }
-      skipToItem();
-      continue;
-    }
-    Diagnostic &d = unexpected(
-        "`import`, `family`, `model`, `module`, `function`, `const`, "
-        "`tokenizer`, `data`, `train` or `generate`");
-    StringRef habit =
-        word.kind == TokenKind::Name ? statementHabit(word.text) : "";
-    if (!habit.empty()) {
-      d.help(habit);
-      skipToLine();
-      if (skipIndented(word))
-        continue;
-    } else if (word.kind == TokenKind::Name) {
-      std::string guess =
-          closestName(word.text, std::vector<std::string>(std::begin(itemWords),
-                                                          std::end(itemWords)));
-      if (!guess.empty())
-        d.help("did you mean `" + guess + "`?");
-    }
+    if (isBlockWord(tok()))
+      reportBlockHead();
+    else if (isItemWord(tok()))
+      reportItemHead();
+    else
+      reportNoItem();
+  }
+}
+
+bool Parser::parseItem(std::string doc) {
+  const Token &word = tok(), &next = tok(1);
+  bool isNamed = next.kind == TokenKind::Name;
+  if (word.isName("import") && next.kind == TokenKind::String)
+    parseImport();
+  else if (word.isName("family") && next.kind == TokenKind::String)
+    parseFamily();
+  else if (word.isName("model") && next.is("="))
+    parseModelValue();
+  else if ((word.isName("model") || word.isName("module")) && isNamed)
+    parseModule(std::move(doc));
+  else if (word.isName("function") && isNamed)
+    parseFunction(std::move(doc));
+  else if (word.isName("const") && isNamed)
+    parseConstItem(std::move(doc));
+  else if (isBlockWord(word) && (hasEntries(word) ? next.is("{") : isNamed))
+    parseBlock();
+  else
+    return false;
+  return true;
+}
+
+void Parser::reportBlockHead() {
+  const Token word = take();
+  bool isData = word.isName("data");
+  Diagnostic &d = unexpected(
+      hasEntries(word) ? "`{` after `" + word.text + "`"
+                       : "a kind after `" + word.text + "`, such as `" +
+                             (isData ? "text(\"input.txt\")" : "bytes") + "`");
+  if (tok().is("="))
+    d.help("`" + word.text + "` stands without `=`");
+  else if (tok().kind == TokenKind::String)
+    d.help("write `" + word.text + " " + (isData ? "text" : "huggingface") +
+           "(" + tok().text + ")`");
+  skipToItem();
+}
+
+void Parser::reportItemHead() {
+  const Token word = tok();
+  bool isLast = tok(1).startsLine || tok(1).kind == TokenKind::End;
+  if (!isLast)
+    take();
+  Diagnostic &d = unexpected("a name after `" + word.text + "`");
+  if (word.isName("import")) {
+    d.message = "`import` takes a file in quotes";
+    d.help("write `import \"other.tfm\"`; the standard modules need none");
+  } else if (word.isName("family")) {
+    d.message = "`family` takes a name in quotes";
+    d.help("write `family \"llama\"`, or the path of a table of your own, "
+           "`family \"mine.json\"`");
+  }
+  skipToItem();
+}
+
+void Parser::reportNoItem() {
+  const Token word = tok();
+  Diagnostic &d =
+      unexpected("`import`, `family`, `model`, `module`, `function`, `const`, "
+                 "`tokenizer`, `data`, `train` or `generate`");
+  bool isName = word.kind == TokenKind::Name;
+  StringRef habit = isName ? statementHabit(word.text) : "";
+  if (!habit.empty()) {
+    d.help(habit);
+    skipToLine();
+    if (skipIndented(word))
+      return;
+  } else if (isName) {
+    std::string guess =
+        closestName(word.text, std::vector<std::string>(std::begin(itemWords),
+                                                        std::end(itemWords)));
+    if (!guess.empty())
+      d.help("did you mean `" + guess + "`?");
+  }
+  skipToItem();
+}
+
+void Parser::parseModelValue() {
+  const Token word = take();
+  take();
+  if (out.model)
+    diags.error(120, word.range, "a file has one model")
+        .help("the first one stands in line " +
+              Twine(sources.line(out.modelRange)));
+  out.items.push_back({ItemKind::Model, 0});
+  out.modelRange = word.range;
+  out.model = parseExpr();
+  if (!tok().startsLine && !atEnd()) {
+    unexpected("the end of the line");
+    skipToItem();
+  }
+}
+
+void Parser::parseFunction(std::string doc) {
+  take();
+  if (auto function = parseMethod(std::move(doc))) {
+    out.items.push_back({ItemKind::Function, out.functions.size()});
+    out.functions.push_back(std::move(function));
+  }
+}
+
+void Parser::parseConstItem(std::string doc) {
+  auto member = std::make_unique<Member>();
+  member->doc = std::move(doc);
+  if (parseConst(*member)) {
+    out.items.push_back({ItemKind::Const, out.constants.size()});
+    out.constants.push_back(std::move(member));
+  } else {
     skipToItem();
   }
 }
@@ -379,9 +397,9 @@ void Parser::parseFamily() {
   out.family = std::move(family);
 }
 
-void Parser::parseModule(bool isModel, std::string doc) {
+void Parser::parseModule(std::string doc) {
   auto module = std::make_unique<Module>();
-  module->isModel = isModel;
+  module->isModel = take().isName("model");
   module->doc = std::move(doc);
   Token name = take();
   module->name = name.text;

@@ -69,15 +69,27 @@ private:
   ast::TypeExpr parseType();
   ast::TypeExpr parseShape();
   void parseParameters(std::vector<ast::Parameter> &out, bool areArguments);
+  /// False where none begins.
+  bool parseItem(std::string doc);
   void parseImport();
   void parseFamily();
-  void parseModule(bool isModel, std::string doc);
+  /// `model = ...`
+  void parseModelValue();
+  void parseModule(std::string doc);
+  void parseFunction(std::string doc);
+  void parseConstItem(std::string doc);
   void parseMember(std::vector<ast::Member> &members);
   bool parseParam(ast::Member &member);
   bool parseConst(ast::Member &member);
   std::unique_ptr<ast::Method> parseMethod(std::string doc);
   bool parseStatement(std::vector<ast::Stmt> &body);
   void parseBlock();
+
+  // No item: behind the first word of a block or of another item something else
+  // follows, or the word begins none. Each reports it and skips to the next.
+  void reportBlockHead();
+  void reportItemHead();
+  void reportNoItem();
 
   // Recovery: skips to the start of a line at bracket depth 0, a closing
   // brace, or the end.
