@@ -464,24 +464,57 @@ static bool meansEnd(StringRef key, llvm::ArrayRef<std::string> known) {
 
 json::Value RecipeBuilder::trainBlock(const Block &block) {
   Form train = form(block);
-  int64_t context = e.contextLength();
   json::Object out;
   e.train.batch = integer(train, "batch");
   out["batch"] = e.train.batch;
-  Found length = find(train, "sequence");
-  e.train.sequence =
-      integer(train, "sequence", context ? context : defaultLength,
-              recipe::field("train.sequence"), /*position=*/-1);
+  e.train.sequence = sequence(train);
   out["sequence"] = e.train.sequence;
-  if (context && e.train.sequence > context)
-    e.diags
-        .error(803, length.expr ? length.range : block.range,
-               "`sequence` = " + Twine(e.train.sequence) +
-                   " is longer than the model's context = " + Twine(context))
-        .help("set `context` to at least " + Twine(e.train.sequence) +
-              ", or `sequence` to at most " + Twine(context));
   out["accumulate"] = integer(train, "accumulate");
   out["sum"] = word(train, "sum");
+  bool hasEnd = end(train, block, out);
+  out["seed"] = integer(train, "seed");
+  e.train.lossRange = block.range;
+  out["loss"] = loss(find(train, "loss"));
+  if (e.root && findMethod(*e.root, "loss"))
+    (*out["loss"].getAsObject())["kind"] = "own";
+  out["optimizer"] = optimizer(find(train, "optimizer"));
+  out["schedule"] =
+      schedule(find(train, "schedule"), out["steps"].getAsInteger());
+  out["clip"] = clip(find(train, "clip"));
+  out["only"] = only(train);
+  out["shuffle"] = flag(train, "shuffle");
+  out["precision"] = word(train, "precision");
+  out["validate"] = every(find(train, "validate"), "validate");
+  out["checkpoint"] = every(find(train, "checkpoint"), "checkpoint");
+  out["sample"] = every(find(train, "sample"), "sample");
+  bool isValidated = out.getObject("validate");
+  out["stop"] = stop(find(train, "stop"), isValidated);
+  extents(train, out);
+  finish(train, "train");
+  for (auto [i, arg] : llvm::enumerate(train.args))
+    hasEnd |= !train.used[i] && meansEnd(arg.name, train.known);
+  if (!hasEnd)
+    e.diags.error(804, block.range, "`train` says nothing of its end")
+        .help("set `steps = 1000` or `epochs = 10`");
+  return std::move(out);
+}
+
+int64_t RecipeBuilder::sequence(Form &train) {
+  int64_t context = e.contextLength();
+  Found found = find(train, "sequence");
+  int64_t length = integer(train, "sequence", context ? context : defaultLength,
+                           recipe::field("train.sequence"), /*position=*/-1);
+  if (context && length > context)
+    e.diags
+        .error(803, found.expr ? found.range : train.range,
+               "`sequence` = " + Twine(length) +
+                   " is longer than the model's context = " + Twine(context))
+        .help("set `context` to at least " + Twine(length) +
+              ", or `sequence` to at most " + Twine(context));
+  return length;
+}
+
+bool RecipeBuilder::end(Form &train, const Block &block, json::Object &out) {
   size_t errorsBefore = e.diags.errors().size();
   json::Value steps = integerOrNull(train, "steps");
   json::Value epochs = integerOrNull(train, "epochs");
@@ -504,47 +537,37 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   }
   out["steps"] = std::move(steps);
   out["epochs"] = std::move(epochs);
-  out["seed"] = integer(train, "seed");
-  e.train.lossRange = block.range;
-  out["loss"] = loss(find(train, "loss"));
-  if (e.root && findMethod(*e.root, "loss"))
-    (*out["loss"].getAsObject())["kind"] = "own";
-  out["optimizer"] = optimizer(find(train, "optimizer"));
-  out["schedule"] =
-      schedule(find(train, "schedule"), out["steps"].getAsInteger());
-  Found clip = find(train, "clip");
-  out["clip"] = nullptr;
-  if (clip.expr) {
-    SymbolicValue v = value(clip, "clip", "a number or none");
-    const recipe::Field &field = fieldOf("train", "clip");
-    if (v.isNumber() && field.range.has(v.number()))
-      out["clip"] = v.number();
-    else if (!v.is(SymbolicValue::None))
-      wrong(clip, "clip", recipe::takes(field), v);
-  }
-  out["only"] = only(train);
-  out["shuffle"] = flag(train, "shuffle");
-  out["precision"] = word(train, "precision");
-  out["validate"] = every(find(train, "validate"), "validate");
-  out["checkpoint"] = every(find(train, "checkpoint"), "checkpoint");
-  out["sample"] = every(find(train, "sample"), "sample");
-  Found stop = find(train, "stop");
-  out["stop"] = nullptr;
-  if (stop.expr && stop.expr->isName("none")) {
-    // Nothing stops it early.
-  } else if (stop.expr) {
-    Form early = form(*stop.expr, "train.stop");
-    if (known(early, {"early"}, "rule to stop")) {
-      int64_t patience = integer(early, "patience", 0);
-      double least = number(early, "min_delta", 1);
-      out["stop"] = json::Object{{"patience", patience}, {"min_delta", least}};
-      finish(early, "early");
-      if (!out.getObject("validate"))
-        hasNoEffect(stop.range, "`stop` ends no training that is not validated",
-                    "say how often: `validate = every(250)`");
-    }
-  }
-  // Further dimensions of the caller, whose names are the file's: `S = 32`.
+  return hasEnd;
+}
+
+json::Value RecipeBuilder::clip(const Found &found) {
+  if (!found.expr)
+    return nullptr;
+  SymbolicValue v = value(found, "clip", "a number or none");
+  const recipe::Field &field = fieldOf("train", "clip");
+  if (v.isNumber() && field.range.has(v.number()))
+    return v.number();
+  if (!v.is(SymbolicValue::None))
+    wrong(found, "clip", recipe::takes(field), v);
+  return nullptr;
+}
+
+json::Value RecipeBuilder::stop(const Found &found, bool isValidated) {
+  if (!found.expr || found.expr->isName("none"))
+    return nullptr;
+  Form early = form(*found.expr, "train.stop");
+  if (!known(early, {"early"}, "rule to stop"))
+    return nullptr;
+  int64_t patience = integer(early, "patience", 0);
+  double least = number(early, "min_delta", 1);
+  finish(early, "early");
+  if (!isValidated)
+    hasNoEffect(found.range, "`stop` ends no training that is not validated",
+                "say how often: `validate = every(250)`");
+  return json::Object{{"patience", patience}, {"min_delta", least}};
+}
+
+void RecipeBuilder::extents(Form &train, json::Object &out) {
   constexpr recipe::Field extentField = {.path = "train.*",
                                          .type = recipe::Type::Integer,
                                          .help = "the size of a dimension",
@@ -567,13 +590,6 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
     e.train.dimRanges[arg.name] = arg.nameRange;
     out[arg.name] = extent;
   }
-  finish(train, "train");
-  for (auto [i, arg] : llvm::enumerate(train.args))
-    hasEnd |= !train.used[i] && meansEnd(arg.name, train.known);
-  if (!hasEnd)
-    e.diags.error(804, block.range, "`train` says nothing of its end")
-        .help("set `steps = 1000` or `epochs = 10`");
-  return std::move(out);
 }
 
 json::Value RecipeBuilder::loss(const Found &found) {

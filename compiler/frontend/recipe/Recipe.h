@@ -95,6 +95,15 @@ private:
   static llvm::SmallVector<llvm::StringRef> kindsOf(llvm::StringRef path);
 
   llvm::json::Value trainBlock(const ast::Block &block);
+  /// How long a sequence is; reports one that is longer than the context.
+  int64_t sequence(Form &train);
+  /// Writes `steps` and `epochs`, of which one may have a number. Whether the
+  /// block says something of its end.
+  bool end(Form &train, const ast::Block &block, llvm::json::Object &out);
+  llvm::json::Value clip(const Found &found);
+  llvm::json::Value stop(const Found &found, bool isValidated);
+  /// Further dimensions of the caller, whose names are the file's: `S = 32`.
+  void extents(Form &train, llvm::json::Object &out);
   /// Freezes the parameters that `only` does not name.
   llvm::json::Value only(Form &train);
   llvm::json::Value loss(const Found &found);
