@@ -86,6 +86,17 @@ public:
                                        const Dim &size);
 
 private:
+  // Of attention, whose scores are [B, heads, T, S]; false after an error.
+  /// Whether queries, keys and values go together.
+  bool attentionFits(const SymbolicTensor &q, const SymbolicTensor &k,
+                     const SymbolicTensor &v);
+  /// Fills in scale, window and softcap; `width` is that of a head.
+  bool attentionNumbers(Emitter::Attention &options, const Dim &width);
+  /// Fills in what is added to the scores.
+  bool attentionTensors(Emitter::Attention &options, const Dims &scores);
+  /// Remembers attention that sees what is to come of the model's sequence.
+  void noteLookingAhead(const Emitter::Attention &options, const Dims &scores);
+  /// `mask` and `bias` as one.
   std::optional<SymbolicTensor> attentionMask(const Dims &scores);
   /// `distance_bias` as [heads, n], with a column for every distance.
   std::optional<SymbolicTensor> distanceBias(const Dims &scores, bool causal,

@@ -349,14 +349,11 @@ BuiltinCall::distanceBias(const Dims &scores, bool causal,
   return tensors.broadcastTo(own, dims);
 }
 
-SymbolicValue BuiltinCall::attention() {
-  auto q = floats("q"), k = floats("k"), v = floats("v");
-  auto causal = flag("causal");
-  auto drop = number("dropout", 0);
-  if (!q || !k || !v || !causal || !drop)
-    return SymbolicValue();
+bool BuiltinCall::attentionFits(const SymbolicTensor &q,
+                                const SymbolicTensor &k,
+                                const SymbolicTensor &v) {
   for (StringRef which : {"q", "k", "v"}) {
-    const SymbolicTensor &t = which == "q" ? *q : which == "k" ? *k : *v;
+    const SymbolicTensor &t = which == "q" ? q : which == "k" ? k : v;
     if (t.dims.size() == 4)
       continue;
     reporter
@@ -366,27 +363,100 @@ SymbolicValue BuiltinCall::attention() {
                    showShape(t.dims))
         .help("`rearrange(" + which +
               ", \"B T (heads d) -> B heads T d\")` makes heads");
-    return SymbolicValue();
+    return false;
   }
   auto mismatch = [&](StringRef which, const Twine &why) {
     reporter.error(214, arg(which)->range,
-                   "`attention` of " + showShape(q->dims) + ", " +
-                       showShape(k->dims) + " and " + showShape(v->dims) +
-                       ": " + why);
-    return SymbolicValue();
+                   "`attention` of " + showShape(q.dims) + ", " +
+                       showShape(k.dims) + " and " + showShape(v.dims) + ": " +
+                       why);
+    return false;
   };
-  if (q->dims[0] != k->dims[0])
+  if (q.dims[0] != k.dims[0])
     return mismatch("k", "the batches of queries and keys differ");
-  if (q->dims[3] != k->dims[3])
+  if (q.dims[3] != k.dims[3])
     return mismatch("k", "queries and keys differ in width");
-  if (k->dims[0] != v->dims[0] || k->dims[1] != v->dims[1] ||
-      k->dims[2] != v->dims[2])
+  if (k.dims[0] != v.dims[0] || k.dims[1] != v.dims[1] ||
+      k.dims[2] != v.dims[2])
     return mismatch("v", "keys and values differ in batch, heads or length");
-  if (q->dims[1].value() % k->dims[1].value() != 0)
+  if (q.dims[1].value() % k.dims[1].value() != 0)
     return mismatch("k", "the heads of the queries, " +
-                             std::to_string(q->dims[1].value()) +
+                             std::to_string(q.dims[1].value()) +
                              ", are no multiple of those of the keys, " +
-                             std::to_string(k->dims[1].value()));
+                             std::to_string(k.dims[1].value()));
+  return true;
+}
+
+bool BuiltinCall::attentionNumbers(Emitter::Attention &options,
+                                   const Dim &width) {
+  auto scale =
+      number("scale", 1 / std::sqrt(static_cast<double>(width.value())));
+  auto window = integer("window", 0);
+  auto softcap = number("softcap", 0);
+  if (!scale || !window || !softcap)
+    return false;
+  options.scale = *scale;
+  if (given("window")) {
+    if (*window < 1 || *window > mostWindow) {
+      Diagnostic &d = reporter.error(
+          412, arg("window")->range,
+          (*window < 1 ? Twine("`window` is at least 1")
+                       : "`window` is at most " + Twine(mostWindow)) +
+              ", not " + arg("window")->value.show());
+      if (*window > mostWindow)
+        d.help("without it all positions are seen");
+      return false;
+    }
+    options.window = window;
+  }
+  if (given("softcap")) {
+    // It and its reciprocal multiply scores, in f32.
+    if (*softcap <= 0 || *softcap < 1e-30 || *softcap > 1e30) {
+      reporter.error(412, arg("softcap")->range,
+                     *softcap <= 0 ? "`softcap` is positive"
+                                   : "`softcap` is between 1e-30 and 1e30");
+      return false;
+    }
+    options.softcap = softcap;
+  }
+  return true;
+}
+
+bool BuiltinCall::attentionTensors(Emitter::Attention &options,
+                                   const Dims &scores) {
+  if (given("mask") || given("bias")) {
+    auto mask = attentionMask(scores);
+    if (!mask)
+      return false;
+    options.mask = mask->handle;
+  }
+  if (given("distance_bias")) {
+    auto bias = distanceBias(scores, options.causal, options.window);
+    if (!bias)
+      return false;
+    options.distanceBias = bias->handle;
+  }
+  return true;
+}
+
+void BuiltinCall::noteLookingAhead(const Emitter::Attention &options,
+                                   const Dims &scores) {
+  auto isSequence = [](const Dim &dim) { return dim.str() == "T"; };
+  // A mask or bias may hide what is to come.
+  if (current.training || current.looksAhead || options.causal ||
+      options.mask || options.window || !isSequence(scores[2]) ||
+      !isSequence(scores[3]))
+    return;
+  const Call *caller = reporter.callerOfStd(range);
+  current.looksAhead = caller ? caller->range : range;
+}
+
+SymbolicValue BuiltinCall::attention() {
+  auto q = floats("q"), k = floats("k"), v = floats("v");
+  auto causal = flag("causal");
+  auto drop = number("dropout", 0);
+  if (!q || !k || !v || !causal || !drop || !attentionFits(*q, *k, *v))
+    return SymbolicValue();
   if (*drop < 0 || *drop >= 1) {
     reporter.error(412, arg("dropout")->range,
                    "`dropout` is at least 0 and less than 1, not " +
@@ -398,64 +468,17 @@ SymbolicValue BuiltinCall::attention() {
   options.k = k->handle;
   options.v = v->handle;
   options.causal = *causal;
-  auto scale =
-      number("scale", 1 / std::sqrt(static_cast<double>(q->dims[3].value())));
-  auto window = integer("window", 0);
-  auto softcap = number("softcap", 0);
-  if (!scale || !window || !softcap)
-    return SymbolicValue();
-  options.scale = *scale;
-  if (given("window")) {
-    if (*window < 1 || *window > mostWindow) {
-      Diagnostic &d = reporter.error(
-          412, arg("window")->range,
-          (*window < 1 ? Twine("`window` is at least 1")
-                       : "`window` is at most " + Twine(mostWindow)) +
-              ", not " + arg("window")->value.show());
-      if (*window > mostWindow)
-        d.help("without it all positions are seen");
-      return SymbolicValue();
-    }
-    options.window = window;
-  }
-  if (given("softcap")) {
-    // It and its reciprocal multiply scores, in f32.
-    if (*softcap <= 0 || *softcap < 1e-30 || *softcap > 1e30) {
-      reporter.error(412, arg("softcap")->range,
-                     *softcap <= 0 ? "`softcap` is positive"
-                                   : "`softcap` is between 1e-30 and 1e30");
-      return SymbolicValue();
-    }
-    options.softcap = softcap;
-  }
   const Dims scores = {q->dims[0], q->dims[1], q->dims[2], k->dims[2]};
-  if (!dimensions.isStorable(scores, range,
-                             "attention to all pairs of positions"))
+  if (!attentionNumbers(options, q->dims[3]) ||
+      !dimensions.isStorable(scores, range,
+                             "attention to all pairs of positions") ||
+      !attentionTensors(options, scores))
     return SymbolicValue();
-  if (given("mask") || given("bias")) {
-    auto mask = attentionMask(scores);
-    if (!mask)
-      return SymbolicValue();
-    options.mask = mask->handle;
-  }
-  if (given("distance_bias")) {
-    auto bias = distanceBias(scores, options.causal, options.window);
-    if (!bias)
-      return SymbolicValue();
-    options.distanceBias = bias->handle;
-  }
   if (current.training && *drop > 0) {
     options.dropout = *drop;
     options.site = current.nextSite++;
   }
-  // A mask or bias may hide what is to come.
-  auto isSequence = [](const Dim &dim) { return dim.str() == "T"; };
-  if (!current.training && !current.looksAhead && !options.causal &&
-      !options.mask && !options.window && isSequence(q->dims[2]) &&
-      isSequence(k->dims[2])) {
-    const Call *caller = reporter.callerOfStd(range);
-    current.looksAhead = caller ? caller->range : range;
-  }
+  noteLookingAhead(options, scores);
   Dims dims = q->dims;
   dims[3] = v->dims[3];
   tensors.locate(range);
