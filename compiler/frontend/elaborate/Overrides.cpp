@@ -83,84 +83,103 @@ void Overrides::reportUnused() {
   for (const Override &define : overrides) {
     if (define.used)
       continue;
-    // What could have been meant, and where.
-    std::vector<std::string> names;
-    std::string prefix;
     auto [blockName, entry] = StringRef(define.key).split('.');
-    Range name{define.range.file, 0, static_cast<uint32_t>(define.key.size())};
-    Diagnostic *d;
-    if (entry.empty()) {
-      std::string model = tree.root ? "`" + tree.root->decl->name.str() + "`"
-                                    : std::string("the model");
-      d = &diags.error(903, name,
-                       model + " has no hyperparameter `" + define.key + "`");
-      if (compilation.block(define.key)) {
-        d->help("it is a block, whose kind stands in the file; what is in it "
-                "is set by `-D " +
-                define.key + ".NAME=VALUE`");
-        continue;
-      }
-      if (tree.root)
-        for (const auto &[name, value] : tree.root->hyperparameters)
-          names.push_back(name.str());
-    } else if (!compilation.block(blockName) &&
-               !recipeEntries.count(blockName.str())) {
-      d = &diags.error(903, name, "the file has no `" + blockName + "` block");
-      if (define.key == "train.precision")
-        d->help("a build that only generates computes in bf16 with "
-                "`-D generate.weights=bf16`");
-      else if (tree.root && (blockName == tree.root->decl->name ||
-                             tree.root->hyperparameters.count(entry)))
-        d->help("a hyperparameter of the model is set by its own name: `-D " +
-                entry + "=" + define.text + "`");
-      continue;
-    } else {
-      // `train.optimizer.lr` is the entry `lr` of `train.optimizer`.
-      auto [form, last] = StringRef(define.key).rsplit('.');
-      auto entries = recipeEntries.find(form.str());
-      auto [outer, inner] = form.rsplit('.');
-      if (entries == recipeEntries.end() && !exampleKind(form).empty()) {
-        // Within parentheses a text needs its quotes.
-        std::string quote = define.value ? "" : "\"";
-        diags
-            .error(903, name,
-                   "`" + outer + "` has no `" + inner + "`, so there is no `" +
-                       last + "` of it to set")
-            .help("set all of it: `-D '" + form + "=" + exampleKind(form) +
-                  "(" + last + " = " + quote + define.text + quote + ")'`");
-        continue;
-      }
-      if (entries == recipeEntries.end()) {
-        form = blockName;
-        last = entry;
-        entries = recipeEntries.find(form.str());
-      }
-      d = &diags.error(903, name, "`" + form + "` has no entry `" + last + "`");
-      prefix = form.str() + ".";
-      if (entries != recipeEntries.end())
-        names = entries->second;
-      entry = last;
-    }
-    StringRef wanted = entry.empty() ? blockName : entry;
-    std::string guess = closestName(wanted, names);
-    if (!guess.empty())
-      guess = prefix + guess;
-    // `train.lr` is `train.optimizer.lr`, and `batch` and `batch_size` are
-    // `train.batch`.
-    std::vector<std::string> elsewhere;
-    for (const auto &[form, entries] : recipeEntries) {
-      StringRef name = wanted;
-      if (entry.empty() && !llvm::is_contained(entries, name))
-        name = calledHere(wanted, entries);
-      if (StringRef(form).starts_with(prefix) &&
-          llvm::is_contained(entries, name))
-        elsewhere.push_back(form + "." + name.str());
-    }
-    if (!elsewhere.empty())
-      guess = llvm::join(elsewhere, "` or `");
-    if (!guess.empty())
-      d->help("did you mean `" + guess + "`?");
-    else if (!names.empty())
-      d->help("it has `" + llvm::join(names, "`, `") + "`");
+    if (entry.empty())
+      reportNoHyperparameter(define, blockName);
+    else if (!compilation.block(blockName) &&
+             !recipeEntries.count(blockName.str()))
+      reportNoBlock(define, blockName, entry);
+    else
+      reportNoEntry(define, blockName, entry);
   }
+}
+
+Diagnostic &Overrides::error(const Override &define, const Twine &message) {
+  Range key{define.range.file, 0, static_cast<uint32_t>(define.key.size())};
+  return diags.error(903, key, message);
+}
+
+void Overrides::reportNoHyperparameter(const Override &define, StringRef name) {
+  std::string model = tree.root ? "`" + tree.root->decl->name.str() + "`"
+                                : std::string("the model");
+  Diagnostic &d =
+      error(define, model + " has no hyperparameter `" + define.key + "`");
+  if (compilation.block(define.key)) {
+    d.help("it is a block, whose kind stands in the file; what is in it "
+           "is set by `-D " +
+           define.key + ".NAME=VALUE`");
+    return;
+  }
+  std::vector<std::string> names;
+  if (tree.root)
+    for (const auto &[hyperparameter, value] : tree.root->hyperparameters)
+      names.push_back(hyperparameter.str());
+  // `batch` and `batch_size` are `train.batch`.
+  std::vector<std::string> elsewhere;
+  for (const auto &[form, entries] : recipeEntries) {
+    StringRef own =
+        llvm::is_contained(entries, name) ? name : calledHere(name, entries);
+    if (llvm::is_contained(entries, own))
+      elsewhere.push_back(form + "." + own.str());
+  }
+  suggest(d, closestName(name, names), elsewhere, names);
+}
+
+void Overrides::reportNoBlock(const Override &define, StringRef blockName,
+                              StringRef entry) {
+  Diagnostic &d = error(define, "the file has no `" + blockName + "` block");
+  if (define.key == "train.precision")
+    d.help("a build that only generates computes in bf16 with "
+           "`-D generate.weights=bf16`");
+  else if (tree.root && (blockName == tree.root->decl->name ||
+                         tree.root->hyperparameters.count(entry)))
+    d.help("a hyperparameter of the model is set by its own name: `-D " +
+           entry + "=" + define.text + "`");
+}
+
+void Overrides::reportNoEntry(const Override &define, StringRef blockName,
+                              StringRef entry) {
+  // `train.optimizer.lr` is the entry `lr` of `train.optimizer`.
+  auto [form, last] = StringRef(define.key).rsplit('.');
+  auto entries = recipeEntries.find(form.str());
+  auto [outer, inner] = form.rsplit('.');
+  if (entries == recipeEntries.end() && !exampleKind(form).empty()) {
+    // Within parentheses a text needs its quotes.
+    std::string quote = define.value ? "" : "\"";
+    error(define, "`" + outer + "` has no `" + inner + "`, so there is no `" +
+                      last + "` of it to set")
+        .help("set all of it: `-D '" + form + "=" + exampleKind(form) + "(" +
+              last + " = " + quote + define.text + quote + ")'`");
+    return;
+  }
+  if (entries == recipeEntries.end()) {
+    form = blockName;
+    last = entry;
+    entries = recipeEntries.find(form.str());
+  }
+  Diagnostic &d = error(define, "`" + form + "` has no entry `" + last + "`");
+  std::vector<std::string> names;
+  if (entries != recipeEntries.end())
+    names = entries->second;
+  std::string prefix = form.str() + ".";
+  std::string guess = closestName(last, names);
+  if (!guess.empty())
+    guess = prefix + guess;
+  // `train.lr` is `train.optimizer.lr`.
+  std::vector<std::string> elsewhere;
+  for (const auto &[path, others] : recipeEntries)
+    if (StringRef(path).starts_with(prefix) && llvm::is_contained(others, last))
+      elsewhere.push_back(path + "." + last.str());
+  suggest(d, guess, elsewhere, names);
+}
+
+void Overrides::suggest(Diagnostic &d, StringRef guess,
+                        llvm::ArrayRef<std::string> elsewhere,
+                        llvm::ArrayRef<std::string> names) {
+  if (!elsewhere.empty())
+    d.help("did you mean `" + llvm::join(elsewhere, "` or `") + "`?");
+  else if (!guess.empty())
+    d.help("did you mean `" + guess + "`?");
+  else if (!names.empty())
+    d.help("it has `" + llvm::join(names, "`, `") + "`");
 }

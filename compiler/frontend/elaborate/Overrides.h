@@ -58,6 +58,21 @@ public:
   std::map<std::string, std::vector<std::string>> recipeEntries;
 
 private:
+  /// Reports what is wrong with the name of an override.
+  Diagnostic &error(const Override &define, const llvm::Twine &message);
+  // Of an override that nothing used: the model has no hyperparameter `name`,
+  // the file no such block, or its block no such entry.
+  void reportNoHyperparameter(const Override &define, llvm::StringRef name);
+  void reportNoBlock(const Override &define, llvm::StringRef blockName,
+                     llvm::StringRef entry);
+  void reportNoEntry(const Override &define, llvm::StringRef blockName,
+                     llvm::StringRef entry);
+  /// Says what was most probably meant: what is called so `elsewhere`, else the
+  /// `guess` among the `names` that there are, else one of these.
+  static void suggest(Diagnostic &d, llvm::StringRef guess,
+                      llvm::ArrayRef<std::string> elsewhere,
+                      llvm::ArrayRef<std::string> names);
+
   SourceManager &sources;
   Diagnostics &diags;
   const FrontendOptions &options;
