@@ -653,6 +653,20 @@ class Output(unittest.TestCase):
                 self.assertIn("would overwrite", result.stderr)
                 self.assertEqual(source.read_text(), text)
 
+    def test_another_model_is_not_overwritten(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            other = folder / "other.tfm"
+            other.write_text("mine")
+            (folder / "log.jsonl").write_text('{"step": 1, "loss": 2.5}\n')
+            source = MODELS / "addition.tfm"
+            for arguments in (["build", source], ["build", source, "--emit", "tfm"], ["report", source],
+                              ["bench", source, "--format", "html"], ["plot", folder]):
+                result = tfmc(*arguments, "-o", other)
+                self.assertEqual(result.returncode, 1, arguments)
+                self.assertIn("other.tfm would overwrite a file of a model", result.stderr)
+                self.assertEqual(other.read_text(), "mine")
+
     def test_what_weights_are_read_with_is_not_overwritten(self):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
@@ -1034,6 +1048,19 @@ class New(unittest.TestCase):
                 self.assertNotIn("@NAME@", text)
                 checked = tfmc("check", "poem.tfm", cwd=folder)
                 self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+
+    def test_names_that_its_modules_have(self):
+        # Modules of the templates and of std, and other words in them.
+        words = ("block", "embedding", "layerNorm", "selfAttention", "MLP", "layer", "rotaryAttention", "swiGLU",
+                 "linear", "RMSNorm", "b", "T", "x", "model", "train", "_a", "poem_2")
+        for like in ("gpt2", "llama"):
+            with tempfile.TemporaryDirectory() as folder:
+                (pathlib.Path(folder) / "input.txt").write_text("the quick brown fox.\n" * 200)
+                for word in words:
+                    with self.subTest(like=like, word=word):
+                        self.assertEqual(tfmc("new", word, "--like", like, cwd=folder).returncode, 0)
+                        checked = tfmc("check", f"{word}.tfm", cwd=folder)
+                        self.assertEqual((checked.returncode, checked.stderr), (0, ""))
 
     def test_never_overwrites(self):
         with tempfile.TemporaryDirectory() as folder:

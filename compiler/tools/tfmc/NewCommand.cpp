@@ -43,6 +43,20 @@ static std::string fill(llvm::StringRef text, llvm::StringRef name,
   return filled;
 }
 
+/// Whether code of the template has this word, as a module that it makes or
+/// takes from std.
+static bool hasWord(llvm::StringRef text, llvm::StringRef word) {
+  auto isLetter = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+  while (!text.empty()) {
+    text = text.drop_until(isLetter);
+    llvm::StringRef next = text.take_while(isLetter);
+    if (next == word)
+      return true;
+    text = text.drop_front(next.size());
+  }
+  return false;
+}
+
 /// The text in the one formatting: names have their own widths.
 static std::string formatted(const std::string &text) {
   SourceManager sources;
@@ -77,9 +91,11 @@ static int create(llvm::StringRef given, const std::string &like) {
                << "\n";
     return 1;
   }
+  std::string text = like == "llama" ? llamaTemplate : gpt2Template;
   std::string name = stem.str();
   name[0] = llvm::toUpper(name[0]);
-  std::string text = like == "llama" ? llamaTemplate : gpt2Template;
+  if (hasWord(text, name))
+    name += "Model";
   text = fill(text, name, llvm::sys::path::filename(file), stem);
   if (!writeOutput(file, formatted(text)))
     return 1;

@@ -13,6 +13,7 @@
 #include "runtime/support/error.h"
 #include "runtime/support/utf8.h"
 
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace {
@@ -52,6 +53,14 @@ bool tfm::isInput(llvm::StringRef output, llvm::ArrayRef<std::string> inputs) {
     return true;
   }
   return false;
+}
+
+bool tfm::isModelFile(llvm::StringRef output) {
+  if (!output.ends_with(".tfm") || !llvm::sys::fs::exists(output))
+    return false;
+  messages() << "tfmc: error: -o " << output
+             << " would overwrite a file of a model: give another file\n";
+  return true;
 }
 
 bool tfm::saysOther(const std::string &path, llvm::StringRef text) {

@@ -24,6 +24,10 @@ llvm::raw_ostream &messages();
 /// the parts of a file, are all that `isReadOf` knows.
 bool isInput(llvm::StringRef output, llvm::ArrayRef<std::string> inputs);
 
+/// Whether `output` is the file of a model, which what is none would destroy;
+/// says so.
+bool isModelFile(llvm::StringRef output);
+
 /// Whether there is a file with another text than `text`, which would be lost;
 /// says so.
 bool saysOther(const std::string &path, llvm::StringRef text);

@@ -19,7 +19,7 @@ using namespace tfm;
 
 static int plot(const std::vector<std::string> &paths,
                 const std::string &output) {
-  if (isInput(output, paths))
+  if (isInput(output, paths) || isModelFile(output))
     return 1;
   std::vector<TrainingLog> logs;
   for (const std::string &path : paths) {

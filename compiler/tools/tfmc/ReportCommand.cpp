@@ -331,7 +331,8 @@ static int report(ReportArguments arguments) {
   }
   std::vector<SweepAxis> axes = sweepAxes(arguments);
   CompiledModel model = loadSubject(arguments, axes);
-  if (!model.module || isInput(arguments.output, model.files))
+  if (!model.module || isInput(arguments.output, model.files) ||
+      isModelFile(arguments.output))
     return 1;
   if (std::string why = wrongPrecision(*model.module, arguments.precision);
       !why.empty()) {

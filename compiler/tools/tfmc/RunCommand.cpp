@@ -174,7 +174,7 @@ static int findBinary(const std::string &file,
   }
   Defines defines = parseDefines(defineTexts);
   CompiledModel model = loadModel(file, defines);
-  if (!model.module || isInput(output, model.files))
+  if (!model.module || isInput(output, model.files) || isModelFile(output))
     return 1;
   std::string key = cacheKey(model);
   llvm::SmallString<128> path = cacheFolder();
