@@ -263,26 +263,110 @@ void checkLength(std::span<const int32_t> prompt, const std::string &origin,
         where, count, logits.context())));
 }
 
-/// Does something with each prompt that is none of `bad`; one with which it
-/// throws becomes so. Where there are others, the message is all that comes of
-/// it, in a process that `speaks`.
-template <typename Work>
-void forEach(const std::vector<Prompt> &prompts, std::vector<bool> &bad,
-             bool speaks, Work work) {
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    if (bad[i])
-      continue;
-    try {
-      work(i);
-    } catch (const InputError &error) {
-      if (prompts.size() == 1)
-        throw;
-      bad[i] = true;
-      if (speaks)
-        say("error: " + printable(error.what()) + "\n");
+/// Makes tokens of prompts: of messages as the chat template writes them, of
+/// what an encoder reads, or of the beginnings of texts.
+class PromptReader {
+public:
+  PromptReader(const tfm_model &descriptor, const GenerateCommand &command,
+               const Recipe &recipe, const Tokenizer &tokenizer)
+      : tokenizer(tokenizer),
+        hasEncoder(sourceLength(descriptor, TFM_FORWARD) > 0) {
+    if (command.chat)
+      chat = findChat(command.tokenizer, command.weights, recipe,
+                      command.chatVariables, command.speaks());
+    if (hasEncoder)
+      sourceEnds = endTokensFor(command, recipe, tokenizer);
+    if (!chat) // whose template writes what begins a text
+      begin = beginOf(recipe, tokenizer);
+  }
+
+  /// Null where prompts are no messages.
+  const ChatTemplate *chatTemplate() const { return chat ? &*chat : nullptr; }
+  /// Whether texts are answers, which do not begin with their prompts.
+  bool areAnswers() const { return chat || hasEncoder; }
+
+  /// Errors begin with `origin`.
+  std::vector<int32_t> tokens(std::string_view text,
+                              const std::string &origin) const {
+    return hasEncoder ? sourceTokens(tokenizer, text, sourceEnds, origin)
+                      : promptTokens(tokenizer, text, begin, origin);
+  }
+
+private:
+  const Tokenizer &tokenizer;
+  bool hasEncoder;
+  std::optional<ChatTemplate> chat;
+  std::vector<int32_t> sourceEnds, begin;
+};
+
+/// The prompts of a command, and the tokens that are made of them.
+class PromptList {
+public:
+  /// None of a session, which has its prompts from a person.
+  explicit PromptList(const GenerateCommand &command) : command(command) {
+    if (!command.interactive)
+      list = promptsFor(command);
+    made.resize(list.size());
+    bad.resize(list.size());
+  }
+
+  /// Makes tokens of all. Texts of which the answer alone is shown are emptied.
+  void read(const PromptReader &reader, std::time_t now) {
+    forEach([&](size_t i) {
+      Prompt &prompt = list[i];
+      if (!prompt.problem.empty())
+        throw InputError(prompt.origin + ": " + prompt.problem);
+      std::string origin =
+          prompt.origin.empty() ? nameOfPrompt(command) : prompt.origin;
+      if (const ChatTemplate *chat = reader.chatTemplate())
+        prompt.text = chat->render(conversationOf(prompt.text, origin), now);
+      made[i] = reader.tokens(prompt.text, origin);
+      if (reader.areAnswers() && !command.json) // the answer alone is shown
+        prompt.text.clear();
+    });
+  }
+
+  /// Throws InputError of one that this model cannot continue.
+  void require(Model &model, LogitsSource &logits,
+               const GenerateOptions &options) {
+    forEach([&](size_t i) {
+      checkLength(made[i], list[i].origin, logits, options, command.speaks());
+      requireOwnLogits(model, logits.beginning(made[i]));
+    });
+  }
+
+  const std::vector<Prompt> &prompts() const { return list; }
+  /// Of each; none of those that cannot be continued.
+  const std::vector<std::vector<int32_t>> &tokens() const { return made; }
+  /// How many cannot be continued.
+  int64_t numBad() const { return std::ranges::count(bad, true); }
+
+private:
+  /// Does something with each prompt that can be continued so far; one with
+  /// which it throws cannot. Where there are others, the message is all that
+  /// comes of it.
+  template <typename Work> void forEach(Work work) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (bad[i])
+        continue;
+      try {
+        work(i);
+      } catch (const InputError &error) {
+        if (list.size() == 1)
+          throw;
+        bad[i] = true;
+        made[i].clear();
+        if (command.speaks())
+          say("error: " + printable(error.what()) + "\n");
+      }
     }
   }
-}
+
+  const GenerateCommand &command;
+  std::vector<Prompt> list;
+  std::vector<std::vector<int32_t>> made;
+  std::vector<bool> bad;
+};
 
 /// A value, or a list of values behind their number.
 template <typename T> void pack(std::string &to, const T &part) {
@@ -381,30 +465,50 @@ private:
   SeparateWork work;
 };
 
-/// Makes tokens of a prompt; the text is how messages begin.
-using PromptReader =
-    std::function<std::vector<int32_t>(std::string_view, const std::string &)>;
-
 /// Prompts from standard input, one a line; an empty line goes on with the text
 /// before it. Ctrl-C ends a text; Ctrl-D, or Ctrl-C between texts, the session.
 /// With a chat template the lines are messages, and the texts their answers.
-void converse(LogitsSource &logits, const Tokenizer &tokenizer,
-              const PromptReader &read, GenerateOptions options,
-              const ChatTemplate *chat) {
+class Session {
+public:
+  Session(LogitsSource &logits, const Tokenizer &tokenizer,
+          const PromptReader &reader, GenerateOptions options)
+      : logits(logits), tokenizer(tokenizer), reader(reader),
+        chat(reader.chatTemplate()), options(std::move(options)) {
+    this->options.interrupt = &stopText;
+  }
+
+  /// Until standard input ends.
+  void run();
+
+private:
+  /// Prints the text that follows a line.
+  void take(std::string_view typed);
+  /// Makes the prompt of a line, or of a message and all before it.
+  void readPrompt(std::string_view typed, const std::string &origin);
+  void readMessage(std::string_view typed, const std::string &origin);
+
+  LogitsSource &logits;
+  const Tokenizer &tokenizer;
+  const PromptReader &reader;
+  const ChatTemplate *chat; ///< null where lines are no messages
+  GenerateOptions options;
+  const bool hasEncoder = logits.sourceLength() > 0; ///< texts go on with none
+  const bool isTerminal = isatty(STDIN_FILENO) == 1;
+  size_t lines = 0, bad = 0;
+  /// The tokens that the next text follows.
+  std::vector<int32_t> sequence;
+  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+};
+
+void Session::run() {
   struct sigaction action = {};
   action.sa_handler = onStopText; // no SA_RESTART: reading a line ends too
   sigaction(SIGINT, &action, nullptr);
-  options.interrupt = &stopText;
-  bool isTerminal = isatty(STDIN_FILENO) == 1;
-  const bool answers = logits.sourceLength() > 0; // and goes on with none
   if (isTerminal)
     say(chat ? "A message a line (\\n for a new line in it); Ctrl-C ends an "
                "answer, Ctrl-D the session\n"
              : "A prompt a line (\\n for a new line in it); an empty line goes "
                "on; Ctrl-C ends a text, Ctrl-D the session\n");
-  std::vector<int32_t> sequence;
-  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
-  size_t lines = 0, bad = 0;
   char *line = nullptr;
   size_t capacity = 0;
   int fault = 0;
@@ -424,46 +528,8 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
     for (char end : {'\n', '\r'})
       if (typed.ends_with(end))
         typed.remove_suffix(1);
-    if (chat && typed.empty())
-      continue;
-    size_t said = messages.size();
-    std::string origin =
-        isTerminal ? "" : "standard input:" + std::to_string(lines);
-    options.alone = {chat || answers || (typed.empty() && sequence.empty())};
-    try {
-      if (chat) {
-        messages.push_back({{"role", "user"},
-                            {"content", replaceInvalidUtf8(unescape(typed))}});
-        std::vector<int32_t> next =
-            read(chat->render({messages, nullptr}, std::time(nullptr)),
-                 "the prompt");
-        checkLength(next, origin, logits, options);
-        sequence = std::move(next);
-      } else if (!typed.empty() || sequence.empty()) {
-        std::string prompt = unescape(typed);
-        std::vector<int32_t> next =
-            read(prompt, isTerminal ? "the prompt" : origin);
-        checkLength(next, origin, logits, options);
-        sequence = std::move(next);
-        if (!answers)
-          printText(replaceInvalidUtf8(prompt));
-      }
-      Generated text =
-          generate(logits, tokenizer, sequence, options, printText);
-      if (!answers)
-        sequence.insert(sequence.end(), text.ids.begin(), text.ids.end());
-      if (chat)
-        messages.push_back({{"role", "assistant"}, {"content", text.text}});
-      printText("\n");
-      saySummary(text, options, logits.context());
-    } catch (const InputError &error) {
-      // A character that the vocabulary lacks: the next prompt may be better.
-      ++bad;
-      say("error: " + printable(error.what()) + "\n");
-      while (messages.size() > said)
-        messages.erase(messages.size() - 1);
-    }
-    ++options.sequence;
+    if (!chat || !typed.empty())
+      take(typed);
   }
   std::free(line);
   if (stopText.load())
@@ -475,6 +541,53 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
     throw InputError(fmt::format("{} of {} lines could not be continued, see "
                                  "above",
                                  bad, lines));
+}
+
+void Session::take(std::string_view typed) {
+  const size_t said = messages.size();
+  const std::string origin =
+      isTerminal ? "" : "standard input:" + std::to_string(lines);
+  const bool goesOn = typed.empty() && !sequence.empty();
+  options.alone = {reader.areAnswers() || (typed.empty() && !goesOn)};
+  try {
+    if (chat)
+      readMessage(typed, origin);
+    else if (!goesOn)
+      readPrompt(typed, origin);
+    Generated text = generate(logits, tokenizer, sequence, options, printText);
+    if (!hasEncoder)
+      sequence.insert(sequence.end(), text.ids.begin(), text.ids.end());
+    if (chat)
+      messages.push_back({{"role", "assistant"}, {"content", text.text}});
+    printText("\n");
+    saySummary(text, options, logits.context());
+  } catch (const InputError &error) {
+    // A character that the vocabulary lacks: the next prompt may be better.
+    ++bad;
+    say("error: " + printable(error.what()) + "\n");
+    while (messages.size() > said)
+      messages.erase(messages.size() - 1);
+  }
+  ++options.sequence;
+}
+
+void Session::readMessage(std::string_view typed, const std::string &origin) {
+  messages.push_back(
+      {{"role", "user"}, {"content", replaceInvalidUtf8(unescape(typed))}});
+  std::vector<int32_t> next = reader.tokens(
+      chat->render({messages, nullptr}, std::time(nullptr)), "the prompt");
+  checkLength(next, origin, logits, options);
+  sequence = std::move(next);
+}
+
+void Session::readPrompt(std::string_view typed, const std::string &origin) {
+  std::string prompt = unescape(typed);
+  std::vector<int32_t> next =
+      reader.tokens(prompt, isTerminal ? "the prompt" : origin);
+  checkLength(next, origin, logits, options);
+  sequence = std::move(next);
+  if (!hasEncoder)
+    printText(replaceInvalidUtf8(prompt));
 }
 
 /// Says what of `--lookahead` this build cannot do, or does otherwise.
@@ -524,17 +637,96 @@ void requireSameOptions(Processes &processes, const GenerateOptions &options,
                         "give all of them the same ones");
 }
 
+/// Who continues some of the prompts has read the others, too.
+void requireSamePrompts(Processes &processes, const PromptList &prompts,
+                        const PromptReader &reader) {
+  std::string told;
+  for (const std::vector<int32_t> &one : prompts.tokens())
+    pack(told, one);
+  processes.requireSame(reader.chatTemplate()
+                            ? "another tokenizer or chat template"
+                            : "another tokenizer",
+                        checksumOf(told), "give all of them the same files");
+}
+
+/// Has Ctrl-C end all texts: what is written until then is shown, and counted.
+void endTextsAtSignals(const Processes *processes) {
+  std::signal(SIGINT, onStopAllTexts);
+  if (processes) // so launchers tell them
+    std::signal(SIGTERM, onStopAllTexts);
+}
+
+/// Null in processes that do not speak.
+std::unique_ptr<TextShow> showFor(const GenerateCommand &command,
+                                  const Texts &texts) {
+  if (!command.speaks())
+    return nullptr;
+  if (command.json)
+    return std::make_unique<JsonTexts>(texts);
+  return std::make_unique<PlainTexts>(texts);
+}
+
+/// How many prompts have one of these texts.
+int64_t promptsWith(std::span<const size_t> numbers, const Texts &texts) {
+  std::set<size_t> prompts;
+  for (size_t number : numbers)
+    prompts.insert(texts.placeOf(number));
+  return static_cast<int64_t>(prompts.size());
+}
+
+/// Shows texts as they come. Returns how many prompts have one that failed.
+int64_t continueAlone(LogitsSource &logits, const Texts &texts,
+                      TextShow &show) {
+  try {
+    return promptsWith(generateAll(logits, texts.tokenizer, texts.tokens,
+                                   texts.copies, texts.options, show),
+                       texts);
+  } catch (...) {
+    show.breakOff();
+    throw;
+  }
+}
+
+/// The same where each process has every so many-th prompt: the first shows all
+/// texts at the end.
+int64_t continueTogether(LogitsSource &logits, const Texts &texts,
+                         Processes &processes, TextShow *show) {
+  auto count = static_cast<size_t>(processes.count());
+  std::vector<std::vector<int32_t>> own(texts.tokens.size());
+  for (auto i = static_cast<size_t>(processes.rank()); i < own.size();
+       i += count)
+    own[i] = texts.tokens[i];
+  KeptTexts kept(processes);
+  if (show)
+    kept.tell(
+        static_cast<size_t>(
+            texts.copies *
+            std::ranges::count_if(own, [](auto &one) { return !one.empty(); })),
+        fmt::format(" of the first of {} processes", count));
+  int64_t failed = promptsWith(generateAll(logits, texts.tokenizer, own,
+                                           texts.copies, texts.options, kept),
+                               texts);
+  kept.awaitOthers();
+  failed = processes.sum(failed);
+  kept.showAll(processes, show);
+  return failed;
+}
+
+TokenizerPtr tokenizerFor(const tfm_model &descriptor,
+                          const GenerateCommand &command,
+                          const Recipe &recipe) {
+  return findTokenizer(descriptor, recipe,
+                       {command.tokenizer, command.weights, command.ids,
+                        /*idsWithout=*/true});
+}
+
 } // namespace
 
 void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   Recipe recipe = recipeOf(descriptor);
   Processes *processes = command.processes;
-  bool speaks = command.speaks();
   requireGenerationMemory(descriptor, recipe);
-  TokenizerPtr tokenizer =
-      findTokenizer(descriptor, recipe,
-                    {command.tokenizer, command.weights, command.ids,
-                     /*idsWithout=*/true});
+  TokenizerPtr tokenizer = tokenizerFor(descriptor, command, recipe);
   GenerateOptions options = optionsOf(command, recipe, *tokenizer);
   std::time_t now = std::time(nullptr);
   if (processes) {
@@ -542,131 +734,51 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     now = processes->gather(now)[0];
     options.seed = processes->gather(options.seed)[0]; // that nobody has named
   }
-  std::optional<ChatTemplate> chat;
-  if (command.chat) {
-    chat = findChat(command.tokenizer, command.weights, recipe,
-                    command.chatVariables, command.speaks());
-    if (!command.ignoreEos)
-      if (std::optional<int32_t> end = tokenizer->find(chat->endToken()))
-        options.endTokens.push_back(*end);
-  }
-  const bool answers = sourceLength(descriptor, TFM_FORWARD) > 0;
-  std::vector<int32_t> endSources;
-  if (answers)
-    endSources = endTokensFor(command, recipe, *tokenizer);
-  std::vector<int32_t> begin;
-  if (!chat) // whose template writes what begins a text
-    begin = beginOf(recipe, *tokenizer);
-  const PromptReader read = [&](std::string_view text,
-                                const std::string &origin) {
-    return answers ? sourceTokens(*tokenizer, text, endSources, origin)
-                   : promptTokens(*tokenizer, text, begin, origin);
-  };
-  std::vector<Prompt> prompts;
-  if (!command.interactive)
-    prompts = promptsFor(command);
-  for (const Prompt &prompt : prompts)
-    options.alone.push_back(chat || answers || prompt.text.empty());
-  std::vector<std::vector<int32_t>> tokens(prompts.size());
-  std::vector<bool> bad(prompts.size());
-  forEach(prompts, bad, speaks, [&](size_t i) {
-    Prompt &prompt = prompts[i];
-    if (!prompt.problem.empty())
-      throw InputError(prompt.origin + ": " + prompt.problem);
-    std::string origin =
-        prompt.origin.empty() ? nameOfPrompt(command) : prompt.origin;
-    if (chat)
-      prompt.text = chat->render(conversationOf(prompt.text, origin), now);
-    tokens[i] = read(prompt.text, origin);
-    if ((chat || answers) && !command.json) // the answer alone is shown
-      prompt.text.clear();
-  });
-  if (processes) {
-    std::string told;
-    for (const std::vector<int32_t> &one : tokens)
-      pack(told, one);
-    processes->requireSame(chat ? "another tokenizer or chat template"
-                                : "another tokenizer",
-                           checksumOf(told), "give all of them the same files");
-  }
+  const PromptReader reader(descriptor, command, recipe, *tokenizer);
+  if (reader.chatTemplate() && !command.ignoreEos)
+    if (auto end = tokenizer->find(reader.chatTemplate()->endToken()))
+      options.endTokens.push_back(*end);
+
+  PromptList prompts(command);
+  for (const Prompt &prompt : prompts.prompts())
+    options.alone.push_back(reader.areAnswers() || prompt.text.empty());
+  prompts.read(reader, now);
+  if (processes)
+    requireSamePrompts(*processes, prompts, reader);
+
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);
   Model model(descriptor, *device);
   loadWeights(command, model);
   std::optional<AnswerMarks> marks;
-  if (answers)
+  if (sourceLength(descriptor, TFM_FORWARD) > 0)
     marks = answerMarksFor(command, recipe, *tokenizer);
   std::unique_ptr<LogitsSource> logits =
       openLogits(model, recipe.generate.context, marks);
-  noteLookahead(model, options, speaks);
+  noteLookahead(model, options, command.speaks());
   if (command.interactive) {
-    converse(*logits, *tokenizer, read, options, chat ? &*chat : nullptr);
+    Session(*logits, *tokenizer, reader, options).run();
     return;
   }
-  forEach(prompts, bad, speaks, [&](size_t i) {
-    checkLength(tokens[i], prompts[i].origin, *logits, options, speaks);
-    requireOwnLogits(model, logits->beginning(tokens[i]));
-  });
-  for (size_t i = 0; i < prompts.size(); ++i)
-    if (bad[i])
-      tokens[i].clear();
-  Texts texts{*tokenizer, options, logits->context(),
-              prompts,    tokens,  command.count};
-  std::unique_ptr<TextShow> show;
-  if (command.json && speaks)
-    show = std::make_unique<JsonTexts>(texts);
-  else if (speaks)
-    show = std::make_unique<PlainTexts>(texts);
-  // What is written until then is shown, and counted.
-  std::signal(SIGINT, onStopAllTexts);
-  if (processes) // so launchers tell them
-    std::signal(SIGTERM, onStopAllTexts);
+
+  prompts.require(model, *logits, options);
   options.interrupt = &stopText;
-  /// How many prompts have one of these texts.
-  auto promptsWith = [&](const std::vector<size_t> &numbers) {
-    std::set<size_t> prompts;
-    for (size_t number : numbers)
-      prompts.insert(number / static_cast<size_t>(command.count));
-    return static_cast<int64_t>(prompts.size());
-  };
-  int64_t failed = 0;
-  if (processes) {
-    // Each has every so many-th prompt; the first shows all texts at the end.
-    auto count = static_cast<size_t>(processes->count());
-    std::vector<std::vector<int32_t>> own(tokens.size());
-    for (auto i = static_cast<size_t>(processes->rank()); i < own.size();
-         i += count)
-      own[i] = tokens[i];
-    KeptTexts kept(*processes);
-    if (speaks)
-      kept.tell(
-          static_cast<size_t>(command.count *
-                              std::ranges::count_if(
-                                  own, [](auto &one) { return !one.empty(); })),
-          fmt::format(" of the first of {} processes", count));
-    failed = promptsWith(
-        generateAll(*logits, *tokenizer, own, command.count, options, kept));
-    kept.awaitOthers();
-    failed = processes->sum(failed);
-    kept.showAll(*processes, show.get());
-  } else {
-    try {
-      failed = promptsWith(generateAll(*logits, *tokenizer, tokens,
-                                       command.count, options, *show));
-    } catch (...) {
-      show->breakOff();
-      throw;
-    }
-  }
+  Texts texts{*tokenizer,        options,          logits->context(),
+              prompts.prompts(), prompts.tokens(), command.count};
+  std::unique_ptr<TextShow> show = showFor(command, texts);
+  endTextsAtSignals(processes);
+  int64_t failed =
+      processes ? continueTogether(*logits, texts, *processes, show.get())
+                : continueAlone(*logits, texts, *show);
   if (show)
     show->finish();
   if (show && !show->isWhole())
     throw Interrupted("");
-  if (int64_t count = std::ranges::count(bad, true) + failed; count > 0)
+  if (int64_t count = prompts.numBad() + failed; count > 0)
     throw AgreedError(fmt::format("{} of {} prompts could not be continued, "
                                   "see above",
-                                  count, prompts.size()));
+                                  count, prompts.prompts().size()));
 }
 
 /// Throws InputError where `logits` would write over what it reads.
@@ -686,10 +798,7 @@ static void requireNotRead(const std::string &out,
 void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
                  const std::string &out) {
   Recipe recipe = recipeOf(descriptor);
-  TokenizerPtr tokenizer =
-      findTokenizer(descriptor, recipe,
-                    {command.tokenizer, command.weights, command.ids,
-                     /*idsWithout=*/true});
+  TokenizerPtr tokenizer = tokenizerFor(descriptor, command, recipe);
   requireNoRunFile(out);
   requireNotRead(out, command, descriptor);
   std::string prompt = promptOf(command), origin = nameOfPrompt(command);
