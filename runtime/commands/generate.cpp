@@ -1,4 +1,4 @@
-//===- generate.cpp - the commands generate and logits ------------------===//
+//===- generate.cpp - the command generate --------------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -8,26 +8,16 @@
 #include "runtime/comm/separate_work.h"
 #include "runtime/comm/witness.h"
 #include "runtime/commands/commands.h"
-#include "runtime/commands/prompts.h"
+#include "runtime/commands/read_prompts.h"
 #include "runtime/commands/show_texts.h"
 #include "runtime/commands/signals.h"
-#include "runtime/data/source_input.h"
 #include "runtime/device/choose_device.h"
-#include "runtime/files/checkpoint.h"
-#include "runtime/files/find_chat.h"
-#include "runtime/files/find_tokenizer.h"
-#include "runtime/files/hub.h"
-#include "runtime/files/model_files.h"
-#include "runtime/files/text_settings.h"
-#include "runtime/files/weights.h"
 #include "runtime/model/memory_needed.h"
-#include "runtime/support/atomic_file.h"
 #include "runtime/support/checksum.h"
 #include "runtime/support/error.h"
 #include "runtime/support/progress.h"
 #include "runtime/support/read_json.h"
 #include "runtime/support/utf8.h"
-#include "runtime/tokenizer/gguf_tokenizer.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -36,17 +26,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <type_traits>
 #include <unistd.h>
-
-using nlohmann::json;
 
 namespace tfm {
 
@@ -132,25 +119,6 @@ void noteWithoutEffect(const GenerateCommand &command,
             : " (--temperature 1 draws at random)"));
 }
 
-/// The tokens that end texts, those of the recipe first.
-std::vector<int32_t> endTokensFor(const GenerateCommand &command,
-                                  const Recipe &recipe,
-                                  const Tokenizer &tokenizer) {
-  std::vector<int32_t> ids = defaultOptions(recipe, tokenizer).endTokens;
-  for (int32_t id : endTokensOf(command.weights, tokenizer.size()))
-    ids.push_back(id);
-  return ids;
-}
-
-/// Texts that are ids have the marks of the recipe's tokenizer.
-AnswerMarks answerMarksFor(const GenerateCommand &command, const Recipe &recipe,
-                           const Tokenizer &tokenizer) {
-  TokenizerPtr own;
-  if (command.ids && !recipe.tokenizer.json.empty())
-    own = parseTokenizerJson(recipe.tokenizer.json, "the tokenizer");
-  return answerMarks(recipe, own ? *own : tokenizer, command.weights);
-}
-
 GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
                           const Tokenizer &tokenizer) {
   GenerateOptions options = defaultOptions(recipe, tokenizer);
@@ -187,186 +155,6 @@ GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
   options.seed = command.seed ? *command.seed : std::random_device()();
   return options;
 }
-
-std::string promptOf(const GenerateCommand &command) {
-  if (command.promptFile.empty())
-    return command.prompt;
-  std::string text =
-      readFile(command.promptFile == "-" ? std::string(standardInput)
-                                         : command.promptFile,
-               "the prompt");
-  return std::string(withoutByteOrderMark(text));
-}
-
-/// What messages call the one prompt.
-std::string nameOfPrompt(const GenerateCommand &command) {
-  return command.promptFile.empty()  ? "the prompt"
-         : command.promptFile == "-" ? "standard input"
-                                     : command.promptFile;
-}
-
-/// What is to be continued: the one prompt, or those of a file. The first
-/// process reads it, who may be the only one with a standard input.
-std::vector<Prompt> promptsFor(const GenerateCommand &command) {
-  auto read = [&](auto text) {
-    std::string own = command.speaks() ? text() : std::string();
-    return command.processes ? command.processes->fromFirst(own) : own;
-  };
-  const std::string &file = command.prompts;
-  if (file.empty())
-    return {{read([&] { return promptOf(command); }), "", ""}};
-  std::string text = read([&] {
-    return readFile(file == "-" ? std::string(standardInput) : file,
-                    "the prompts");
-  });
-  std::string name = file == "-" ? "standard input" : file;
-  std::set<std::string> unread;
-  std::vector<Prompt> prompts = promptsOf(text, name, command.chat, unread);
-  if (!unread.empty() && command.speaks())
-    say(printable(fmt::format("note: of the objects in {} {} alone is "
-                              "read, not {}\n",
-                              name,
-                              command.chat
-                                  ? "`prompt`, or else `messages`, with `tools`"
-                                  : "`prompt`",
-                              fmt::join(unread, ", "))));
-  if (prompts.empty())
-    throw InputError(name + " has no prompts: write one a line");
-  return prompts;
-}
-
-std::string tooLongSource(size_t tokens, int64_t length) {
-  return fmt::format("the prompt has {} tokens, and the encoder reads {} at "
-                     "most: shorten it, or build the model for longer ones",
-                     tokens, length);
-}
-
-/// A prompt need not fit into the context; who writes it should know.
-void checkLength(std::span<const int32_t> prompt, const std::string &origin,
-                 const LogitsSource &logits, const GenerateOptions &options,
-                 bool speaks = true) {
-  auto count = static_cast<int64_t>(prompt.size());
-  std::string where = origin.empty() ? "" : origin + ": ";
-  if (int64_t length = logits.sourceLength(); length > 0) {
-    if (count > length)
-      throw InputError(where + tooLongSource(prompt.size(), length));
-    return;
-  }
-  if (options.stopWhenFull && count >= logits.context())
-    throw InputError(fmt::format(
-        "{}the prompt has {} tokens and fills the context of {}: shorten it, "
-        "or let the context slide with --overflow slide",
-        where, count, logits.context()));
-  if (count > logits.context() && speaks)
-    say(printable(fmt::format(
-        "note: {}the prompt has {} tokens; the model sees the newest {}\n",
-        where, count, logits.context())));
-}
-
-/// Makes tokens of prompts: of messages as the chat template writes them, of
-/// what an encoder reads, or of the beginnings of texts.
-class PromptReader {
-public:
-  PromptReader(const tfm_model &descriptor, const GenerateCommand &command,
-               const Recipe &recipe, const Tokenizer &tokenizer)
-      : tokenizer(tokenizer),
-        hasEncoder(sourceLength(descriptor, TFM_FORWARD) > 0) {
-    if (command.chat)
-      chat = findChat(command.tokenizer, command.weights, recipe,
-                      command.chatVariables, command.speaks());
-    if (hasEncoder)
-      sourceEnds = endTokensFor(command, recipe, tokenizer);
-    if (!chat) // whose template writes what begins a text
-      begin = beginOf(recipe, tokenizer);
-  }
-
-  /// Null where prompts are no messages.
-  const ChatTemplate *chatTemplate() const { return chat ? &*chat : nullptr; }
-  /// Whether texts are answers, which do not begin with their prompts.
-  bool areAnswers() const { return chat || hasEncoder; }
-
-  /// Errors begin with `origin`.
-  std::vector<int32_t> tokens(std::string_view text,
-                              const std::string &origin) const {
-    return hasEncoder ? sourceTokens(tokenizer, text, sourceEnds, origin)
-                      : promptTokens(tokenizer, text, begin, origin);
-  }
-
-private:
-  const Tokenizer &tokenizer;
-  bool hasEncoder;
-  std::optional<ChatTemplate> chat;
-  std::vector<int32_t> sourceEnds, begin;
-};
-
-/// The prompts of a command, and the tokens that are made of them.
-class PromptList {
-public:
-  /// None of a session, which has its prompts from a person.
-  explicit PromptList(const GenerateCommand &command) : command(command) {
-    if (!command.interactive)
-      list = promptsFor(command);
-    made.resize(list.size());
-    bad.resize(list.size());
-  }
-
-  /// Makes tokens of all. Texts of which the answer alone is shown are emptied.
-  void read(const PromptReader &reader, std::time_t now) {
-    forEach([&](size_t i) {
-      Prompt &prompt = list[i];
-      if (!prompt.problem.empty())
-        throw InputError(prompt.origin + ": " + prompt.problem);
-      std::string origin =
-          prompt.origin.empty() ? nameOfPrompt(command) : prompt.origin;
-      if (const ChatTemplate *chat = reader.chatTemplate())
-        prompt.text = chat->render(conversationOf(prompt.text, origin), now);
-      made[i] = reader.tokens(prompt.text, origin);
-      if (reader.areAnswers() && !command.json) // the answer alone is shown
-        prompt.text.clear();
-    });
-  }
-
-  /// Throws InputError of one that this model cannot continue.
-  void require(Model &model, LogitsSource &logits,
-               const GenerateOptions &options) {
-    forEach([&](size_t i) {
-      checkLength(made[i], list[i].origin, logits, options, command.speaks());
-      requireOwnLogits(model, logits.beginning(made[i]));
-    });
-  }
-
-  const std::vector<Prompt> &prompts() const { return list; }
-  /// Of each; none of those that cannot be continued.
-  const std::vector<std::vector<int32_t>> &tokens() const { return made; }
-  /// How many cannot be continued.
-  int64_t numBad() const { return std::ranges::count(bad, true); }
-
-private:
-  /// Does something with each prompt that can be continued so far; one with
-  /// which it throws cannot. Where there are others, the message is all that
-  /// comes of it.
-  template <typename Work> void forEach(Work work) {
-    for (size_t i = 0; i < list.size(); ++i) {
-      if (bad[i])
-        continue;
-      try {
-        work(i);
-      } catch (const InputError &error) {
-        if (list.size() == 1)
-          throw;
-        bad[i] = true;
-        made[i].clear();
-        if (command.speaks())
-          say("error: " + printable(error.what()) + "\n");
-      }
-    }
-  }
-
-  const GenerateCommand &command;
-  std::vector<Prompt> list;
-  std::vector<std::vector<int32_t>> made;
-  std::vector<bool> bad;
-};
 
 /// A value, or a list of values behind their number.
 template <typename T> void pack(std::string &to, const T &part) {
@@ -712,14 +500,6 @@ int64_t continueTogether(LogitsSource &logits, const Texts &texts,
   return failed;
 }
 
-TokenizerPtr tokenizerFor(const tfm_model &descriptor,
-                          const GenerateCommand &command,
-                          const Recipe &recipe) {
-  return findTokenizer(descriptor, recipe,
-                       {command.tokenizer, command.weights, command.ids,
-                        /*idsWithout=*/true});
-}
-
 } // namespace
 
 void generate(const tfm_model &descriptor, const GenerateCommand &command) {
@@ -762,7 +542,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     return;
   }
 
-  prompts.require(model, *logits, options);
+  prompts.check(model, *logits, options);
   options.interrupt = &stopText;
   Texts texts{*tokenizer,        options,          logits->context(),
               prompts.prompts(), prompts.tokens(), command.count};
@@ -779,83 +559,6 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     throw AgreedError(fmt::format("{} of {} prompts could not be continued, "
                                   "see above",
                                   count, prompts.prompts().size()));
-}
-
-/// Throws InputError where `logits` would write over what it reads.
-static void requireNotRead(const std::string &out,
-                           const GenerateCommand &command,
-                           const tfm_model &descriptor) {
-  requireNoneOfModel(out, descriptor);
-  if (isSameFile(out, command.promptFile))
-    throw InputError(out + " is the prompt: write to another file");
-  for (const std::string &read :
-       {command.tokenizer, command.weights, folderOfWeights(command.weights)})
-    if (isReadOf(out, read))
-      throw InputError(out + " is a file that this command reads: write to "
-                             "another one");
-}
-
-void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
-                 const std::string &out) {
-  Recipe recipe = recipeOf(descriptor);
-  TokenizerPtr tokenizer = tokenizerFor(descriptor, command, recipe);
-  requireNoRunFile(out);
-  requireNotRead(out, command, descriptor);
-  std::string prompt = promptOf(command), origin = nameOfPrompt(command);
-  std::vector<int32_t> begin = beginOf(recipe, *tokenizer), asked;
-  AnswerMarks marks = {};
-  if (sourceLength(descriptor, TFM_FORWARD) > 0) { // as in `pairs`
-    size_t tab = std::min(prompt.find('\t'), prompt.size());
-    asked = sourceTokens(*tokenizer, prompt.substr(0, tab),
-                         endTokensFor(command, recipe, *tokenizer), origin);
-    marks = answerMarksFor(command, recipe, *tokenizer);
-    begin = {marks.begin};
-    prompt.erase(0, tab + 1);
-  }
-  std::vector<int32_t> tokens = promptTokens(*tokenizer, prompt, begin, origin);
-  std::unique_ptr<Device> device =
-      makeDevice(descriptor, command.device, threadCount(command, descriptor),
-                 command.processes);
-  Model model(descriptor, *device);
-  const tfm_function &forward = model.function(TFM_FORWARD);
-  Model::requireFilled(forward, {"tokens"});
-  model.requireLogits();
-  const tfm_buffer &input = Model::input(forward, "tokens");
-  const tfm_buffer &logits = Model::output(forward, "logits");
-  int64_t length = input.shape[input.rank - 1];
-  int64_t width = logits.shape[logits.rank - 1];
-  auto count = static_cast<int64_t>(tokens.size());
-  if (count > length)
-    throw InputError(
-        fmt::format("the text has {} tokens, but {} looks at {} at "
-                    "a time: shorten it",
-                    count, descriptor.name, length));
-  WeightFiles(command.weights, familyOf(descriptor)).requireNoneIs(out);
-  loadWeights(command, model);
-  requireOwnLogits(model, tokens);
-  {
-    PendingWrite<int32_t> row = model.write<int32_t>(input);
-    std::ranges::fill(row.values(), 0);
-    std::ranges::copy(tokens, row.values().begin());
-  }
-  if (SourceInput source(forward); source.isTaken()) {
-    if (static_cast<int64_t>(asked.size()) > source.length())
-      throw InputError(tooLongSource(asked.size(), source.length()));
-    Sources sources(1, source.length());
-    sources.set(0, asked, marks.padding);
-    source.write(model, sources);
-  }
-  model.run(forward);
-  AtomicFile file(out);
-  writeSafetensors(file,
-                   {{"logits",
-                     {count, width},
-                     [&] {
-                       return model.read<float>(
-                           logits, 0, static_cast<size_t>(count * width));
-                     }}},
-                   {{"model", descriptor.name}});
-  file.commit();
 }
 
 } // namespace tfm

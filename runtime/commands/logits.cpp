@@ -1,0 +1,125 @@
+//===- logits.cpp - the command logits ------------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/commands/commands.h"
+
+#include "runtime/commands/read_prompts.h"
+#include "runtime/data/source_input.h"
+#include "runtime/device/choose_device.h"
+#include "runtime/files/model_files.h"
+#include "runtime/files/run_folder.h"
+#include "runtime/files/text_settings.h"
+#include "runtime/files/weights.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace tfm {
+
+/// Throws InputError where `logits` would write over what it reads.
+static void requireNotRead(const std::string &out,
+                           const GenerateCommand &command,
+                           const tfm_model &descriptor) {
+  requireNoneOfModel(out, descriptor);
+  if (isSameFile(out, command.promptFile))
+    throw InputError(out + " is the prompt: write to another file");
+  for (const std::string &read :
+       {command.tokenizer, command.weights, folderOfWeights(command.weights)})
+    if (isReadOf(out, read))
+      throw InputError(out + " is a file that this command reads: write to "
+                             "another one");
+}
+
+/// What goes into `forward`.
+struct ForwardInput {
+  std::vector<int32_t> tokens;
+  /// What an encoder reads, and what fills it up.
+  std::vector<int32_t> source;
+  int32_t padding = 0;
+};
+
+/// That of the command's prompt. For an encoder it is as in `pairs`.
+static ForwardInput inputOf(const tfm_model &descriptor,
+                            const GenerateCommand &command,
+                            const Recipe &recipe, const Tokenizer &tokenizer) {
+  ForwardInput result;
+  std::string prompt = promptOf(command), origin = nameOfPrompt(command);
+  std::vector<int32_t> begin = beginOf(recipe, tokenizer);
+  if (sourceLength(descriptor, TFM_FORWARD) > 0) {
+    size_t tab = std::min(prompt.find('\t'), prompt.size());
+    result.source =
+        sourceTokens(tokenizer, prompt.substr(0, tab),
+                     endTokensFor(command, recipe, tokenizer), origin);
+    AnswerMarks marks = answerMarksFor(command, recipe, tokenizer);
+    result.padding = marks.padding;
+    begin = {marks.begin};
+    prompt.erase(0, tab + 1);
+  }
+  result.tokens = promptTokens(tokenizer, prompt, begin, origin);
+  return result;
+}
+
+static void writeInput(Model &model, const tfm_function &forward,
+                       const ForwardInput &input) {
+  {
+    PendingWrite<int32_t> row =
+        model.write<int32_t>(Model::input(forward, "tokens"));
+    std::ranges::fill(row.values(), 0);
+    std::ranges::copy(input.tokens, row.values().begin());
+  }
+  if (SourceInput source(forward); source.isTaken()) {
+    requireWithinSource(input.source.size(), source.length());
+    Sources sources(1, source.length());
+    sources.set(0, input.source, input.padding);
+    source.write(model, sources);
+  }
+}
+
+void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
+                 const std::string &out) {
+  Recipe recipe = recipeOf(descriptor);
+  TokenizerPtr tokenizer = tokenizerFor(descriptor, command, recipe);
+  requireNoRunFile(out);
+  requireNotRead(out, command, descriptor);
+  const ForwardInput input = inputOf(descriptor, command, recipe, *tokenizer);
+  std::unique_ptr<Device> device =
+      makeDevice(descriptor, command.device, threadCount(command, descriptor),
+                 command.processes);
+  Model model(descriptor, *device);
+  const tfm_function &forward = model.function(TFM_FORWARD);
+  Model::requireFilled(forward, {"tokens"});
+  model.requireLogits();
+  const tfm_buffer &tokens = Model::input(forward, "tokens");
+  const tfm_buffer &logits = Model::output(forward, "logits");
+  int64_t length = tokens.shape[tokens.rank - 1];
+  int64_t width = logits.shape[logits.rank - 1];
+  auto count = static_cast<int64_t>(input.tokens.size());
+  if (count > length)
+    throw InputError(
+        fmt::format("the text has {} tokens, but {} looks at {} at "
+                    "a time: shorten it",
+                    count, descriptor.name, length));
+  WeightFiles(command.weights, familyOf(descriptor)).requireNoneIs(out);
+  loadWeights(command, model);
+  requireOwnLogits(model, input.tokens);
+  writeInput(model, forward, input);
+  model.run(forward);
+  AtomicFile file(out);
+  writeSafetensors(file,
+                   {{"logits",
+                     {count, width},
+                     [&] {
+                       return model.read<float>(
+                           logits, 0, static_cast<size_t>(count * width));
+                     }}},
+                   {{"model", descriptor.name}});
+  file.commit();
+}
+
+} // namespace tfm
