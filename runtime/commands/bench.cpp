@@ -30,17 +30,34 @@ namespace tfm {
 
 namespace {
 
+/// A model whose functions run on sample data.
+struct SampleModel {
+  Model &model;
+  int64_t vocabulary, context;
+
+  SampleModel(Model &model, const Recipe &recipe)
+      : model(model),
+        vocabulary(std::max<int64_t>(1, vocabularyOf(model.descriptor()))),
+        context(recipe.generate.context) {}
+
+  Device &device() const { return model.device(); }
+  void setInputs(const tfm_function &function) const {
+    setSampleInputs(model, function, vocabulary, context);
+  }
+  void run(const tfm_function &function) const { model.run(function); }
+};
+
 /// Seconds of each run: at least three, for a second at most.
-std::vector<double> timeRuns(Model &model, const tfm_function &function,
-                             int64_t vocabulary, int64_t context) {
+std::vector<double> timeRuns(const SampleModel &sample,
+                             const tfm_function &function) {
   std::vector<double> times;
   double began = now();
   while (times.size() < 3 || (now() - began < 1.0 && times.size() < 10000)) {
-    setSampleInputs(model, function, vocabulary, context);
-    model.device().wait();
+    sample.setInputs(function);
+    sample.device().wait();
     double start = now();
-    model.run(function);
-    model.device().wait();
+    sample.run(function);
+    sample.device().wait();
     times.push_back(now() - start);
   }
   std::sort(times.begin(), times.end());
@@ -54,20 +71,20 @@ struct LaunchTime {
 };
 
 /// Runs `function` with its launches timed, a few times.
-std::vector<LaunchTime> timeLaunches(Model &model, const tfm_function &function,
-                                     int64_t vocabulary, int64_t context,
+std::vector<LaunchTime> timeLaunches(const SampleModel &sample,
+                                     const tfm_function &function,
                                      double median) {
   int repeats = std::clamp(static_cast<int>(0.5 / median), 3, 1000);
   std::vector<tfm_event> events(eventsOf(function));
   std::vector<uint64_t> total(static_cast<size_t>(function.launch_count));
   for (int i = 0; i < repeats; ++i) {
-    setSampleInputs(model, function, vocabulary, context);
-    model.device().recordInto(events.data());
-    model.run(function);
+    sample.setInputs(function);
+    sample.device().recordInto(events.data());
+    sample.run(function);
     for (size_t j = 1; j < events.size(); ++j)
       total[events[j].launch] += events[j].clock - events[j - 1].clock;
   }
-  model.device().recordInto(nullptr);
+  sample.device().recordInto(nullptr);
   // The clock's rate does not matter: shares of the time measured above.
   double all = 0;
   for (uint64_t count : total)
@@ -185,12 +202,22 @@ struct Timing {
   }
 };
 
-void print(const char *name, const Timing &timing, const Peaks &peak) {
+Timing timeFunction(const SampleModel &sample, const tfm_function &function,
+                    Peaks &peak) {
+  peak.measure();
+  Timing timing = {&function, timeRuns(sample, function), {}};
+  timing.launches = timeLaunches(sample, function, timing.median());
+  // Again: threads that have just been made may have shared a processor.
+  peak.measure();
+  return timing;
+}
+
+void print(const Timing &timing, const Peaks &peak) {
   std::string perSecond;
   if (std::optional<double> tokens = timing.tokensPerSecond())
     perSecond = fmt::format(" {:>12.0f} tokens/s", *tokens);
   printText(fmt::format(
-      "{:<10}{:>9.3f} ms  {:>13} {:>8} GFLOP/s{}\n", name,
+      "{:<10}{:>9.3f} ms  {:>13} {:>8} GFLOP/s{}\n", timing.function->name,
       timing.median() * 1e3, shareText(timing.share(peak)),
       speedText(static_cast<double>(timing.function->flops), timing.median()),
       perSecond));
@@ -213,23 +240,23 @@ ordered_json asJson(const Timing &timing, const Peaks &peak) {
 /// An update that processes share, in seconds, with what goes into exchanging
 /// gradients and parameters: while nothing is computed, and while something is.
 struct SharedTiming {
+  int processes = 0;
   double update = 0, waited = 0, hidden = 0;
 };
 
 /// The mean of some updates of sample data; `micro` is what a micro-batch takes
 /// here.
-SharedTiming timeUpdates(Model &model, Processes &processes,
-                         const Recipe &recipe, int64_t vocabulary,
-                         double micro) {
-  SharedUpdate shared(model, &processes);
-  const tfm_function &train = model.function(TFM_TRAIN);
+SharedTiming timeUpdates(const SampleModel &sample, Processes &processes,
+                         const Recipe &recipe, double micro) {
+  SharedUpdate shared(sample.model, &processes);
+  const tfm_function &train = sample.model.function(TFM_TRAIN);
   int64_t micros =
       std::max<int64_t>(1, recipe.train.accumulate / processes.count());
   auto update = [&] {
     for (int64_t i = 0; i < micros; ++i) {
-      setSampleInputs(model, train, vocabulary, recipe.generate.context);
+      sample.setInputs(train);
       shared.begin(i + 1 < micros ? std::nullopt : std::optional<int64_t>(0));
-      model.run(train);
+      sample.run(train);
       shared.end();
     }
     // No step: the weights stay what they are.
@@ -242,7 +269,7 @@ SharedTiming timeUpdates(Model &model, Processes &processes,
       static_cast<int>(1.0 / (static_cast<double>(micros) * micro)), 3, 1000);
   // As many for all.
   repeats = processes.gather(repeats)[0];
-  SharedTiming timing;
+  SharedTiming timing = {.processes = processes.count()};
   double began = now();
   for (int i = 0; i < repeats; ++i) {
     update();
@@ -293,107 +320,137 @@ std::string peaksText(const Peaks &peak) {
   return text + " (peaks)";
 }
 
+/// All that was measured, and on what.
+struct BenchResult {
+  const tfm_model &model;
+  const Recipe &recipe;
+  const Peaks &peaks;
+  int threads;
+  std::optional<CudaProperties> gpu;
+  std::vector<Timing> timings;
+  std::optional<SharedTiming> shared;
+};
+
+void print(const SharedTiming &shared) {
+  printText(fmt::format(
+      "update of {} processes: {:.3f} ms, {:.3f} ms of it for exchanging "
+      "gradients and parameters; {:.3f} ms more hidden behind computing\n",
+      shared.processes, shared.update * 1e3, shared.waited * 1e3,
+      shared.hidden * 1e3));
+}
+
+void printMachine(const BenchResult &result) {
+  const Peaks &peaks = result.peaks;
+  printText(fmt::format(
+      "machine: {}, {:.1f} GB/s of memory ({:.1f} reading as "
+      "many bytes as the parameters take), {}\n",
+      peaksText(peaks), peaks.bandwidth() / 1e9, peaks.reading() / 1e9,
+      result.gpu ? result.gpu->name
+                 : std::to_string(result.threads) + " thread(s)"));
+}
+
+/// All shares are those of the peaks which stand beside them.
+ordered_json asJson(const BenchResult &result) {
+  const Peaks &peaks = result.peaks;
+  const Recipe &recipe = result.recipe;
+  ordered_json functions = ordered_json::object();
+  for (const Timing &timing : result.timings)
+    functions[timing.function->name] = asJson(timing, peaks);
+  ordered_json ofKinds = ordered_json::object();
+  for (const Peaks::Peak &one : peaks.peaks())
+    ofKinds[std::string(one.products)] = one.flops / 1e9;
+  ordered_json answer = {
+      {"model", result.model.name},
+      {"source", result.model.source},
+      {"target", chooseVariant(result.model).machine},
+      {"precision", recipe.precision()},
+      {"weights", recipe.generate.weights},
+      {"accumulate", recipe.train.accumulate},
+      {"threads", result.threads},
+      {"device", result.gpu ? ordered_json(result.gpu->name) : nullptr},
+      {"peak_gflops", peaks.flops() / 1e9},
+      {"peaks_gflops", ofKinds},
+      {"memory_gbs", peaks.bandwidth() / 1e9},
+      {"reading_gbs", peaks.reading() / 1e9},
+      {"functions", functions}};
+  if (result.shared) {
+    ordered_json &update = answer["update_of_processes"];
+    update["processes"] = result.shared->processes;
+    update["milliseconds"] = result.shared->update * 1e3;
+    update["exchange_milliseconds"] = result.shared->waited * 1e3;
+    update["hidden_exchange_milliseconds"] = result.shared->hidden * 1e3;
+  }
+  return answer;
+}
+
+/// The functions of this build that are asked for. Of what processes do
+/// together that is training alone.
+std::vector<const tfm_function *> wantedFunctions(const Model &model,
+                                                  const BenchCommand &command,
+                                                  bool sharesTraining) {
+  std::vector<const tfm_function *> wanted;
+  for (std::string_view name : timedFunctions) {
+    bool isWanted = sharesTraining
+                        ? name == TFM_TRAIN
+                        : command.functions.empty() ||
+                              std::ranges::count(command.functions, name) > 0;
+    const tfm_function *function = model.find(name);
+    if (function && isWanted)
+      wanted.push_back(function);
+  }
+  return wanted;
+}
+
+void requireMemory(const tfm_model &descriptor, const Recipe &recipe,
+                   const Processes *processes) {
+  requireGenerationMemory(descriptor, recipe);
+  if (chooseVariant(descriptor).gradients.bytes > 0)
+    requireTrainingMemory(descriptor, recipe,
+                          processes ? processes->count() : 1);
+  else
+    requireArena(descriptor);
+}
+
 } // namespace
 
 void bench(const tfm_model &descriptor, const BenchCommand &command) {
   Recipe recipe = recipeOf(descriptor);
-  requireGenerationMemory(descriptor, recipe);
-  if (chooseVariant(descriptor).gradients.bytes > 0)
-    requireTrainingMemory(descriptor, recipe,
-                          command.processes ? command.processes->count() : 1);
-  else
-    requireArena(descriptor);
+  requireMemory(descriptor, recipe, command.processes);
   int threads = threadCount(command, descriptor);
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threads, command.processes);
   std::optional<CudaProperties> gpu = gpuOf(descriptor, command.device);
   Model model(descriptor, *device);
-  // Nothing else is what processes do together.
   bool sharesTraining = command.processes && model.find(TFM_TRAIN);
   if (sharesTraining)
     requireShares(recipe.train, *command.processes);
   for (const std::string &name : command.functions)
     requireFunction(model, name, sharesTraining);
-  auto isWanted = [&](std::string_view name) {
-    return command.functions.empty() ||
-           std::ranges::count(command.functions, name) > 0;
-  };
   initialise(model, 1);
-  int64_t vocabulary = std::max<int64_t>(1, vocabularyOf(descriptor));
-  int64_t context = recipe.generate.context;
 
   const tfm_variant &variant = chooseVariant(descriptor);
   std::unique_ptr<Peaks> peaks =
       device->peaks(productsOf(variant), variant.parameters.bytes);
-  Peaks &peak = *peaks;
-  std::vector<std::pair<const char *, Timing>> timings;
-  double micro = 0;
-  for (const char *name : timedFunctions) {
-    const tfm_function *function = model.find(name);
-    bool isTrain = std::string_view(name) == TFM_TRAIN;
-    if (!function || (sharesTraining ? !isTrain : !isWanted(name)))
-      continue;
-    peak.measure();
-    Timing timing = {
-        function, timeRuns(model, *function, vocabulary, context), {}};
-    timing.launches =
-        timeLaunches(model, *function, vocabulary, context, timing.median());
-    // Again: threads that have just been made may have shared a processor.
-    peak.measure();
-    if (isTrain)
-      micro = timing.median();
-    if (command.json)
-      timings.emplace_back(name, std::move(timing));
-    else if (command.speaks())
-      print(name, timing, peak);
+  BenchResult result = {descriptor, recipe, *peaks, threads, gpu, {}, {}};
+  const SampleModel sample(model, recipe);
+  for (const tfm_function *function :
+       wantedFunctions(model, command, sharesTraining)) {
+    result.timings.push_back(timeFunction(sample, *function, *peaks));
+    if (!command.json && command.speaks())
+      print(result.timings.back(), *peaks);
   }
-  std::optional<SharedTiming> shared;
   if (sharesTraining)
-    shared = timeUpdates(model, *command.processes, recipe, vocabulary, micro);
+    result.shared = timeUpdates(sample, *command.processes, recipe,
+                                result.timings.front().median());
   if (!command.speaks())
     return;
-  if (!command.json) {
-    if (shared)
-      printText(fmt::format(
-          "update of {} processes: {:.3f} ms, {:.3f} ms of it for exchanging "
-          "gradients and parameters; {:.3f} ms more hidden behind computing\n",
-          command.processes->count(), shared->update * 1e3,
-          shared->waited * 1e3, shared->hidden * 1e3));
-    printText(fmt::format(
-        "machine: {}, {:.1f} GB/s of memory ({:.1f} reading as "
-        "many bytes as the parameters take), {}\n",
-        peaksText(peak), peak.bandwidth() / 1e9, peak.reading() / 1e9,
-        gpu ? gpu->name : std::to_string(threads) + " thread(s)"));
+  if (command.json) {
+    printText(jsonText(asJson(result)) + "\n");
     return;
   }
-  // All shares are those of the peaks which stand beside them.
-  ordered_json functions = ordered_json::object();
-  for (const auto &[name, timing] : timings)
-    functions[name] = asJson(timing, peak);
-  ordered_json ofKinds = ordered_json::object();
-  for (const Peaks::Peak &one : peak.peaks())
-    ofKinds[std::string(one.products)] = one.flops / 1e9;
-  ordered_json answer = {{"model", descriptor.name},
-                         {"source", descriptor.source},
-                         {"target", variant.machine},
-                         {"precision", recipe.precision()},
-                         {"weights", recipe.generate.weights},
-                         {"accumulate", recipe.train.accumulate},
-                         {"threads", threads},
-                         {"device", gpu ? ordered_json(gpu->name) : nullptr},
-                         {"peak_gflops", peak.flops() / 1e9},
-                         {"peaks_gflops", ofKinds},
-                         {"memory_gbs", peak.bandwidth() / 1e9},
-                         {"reading_gbs", peak.reading() / 1e9},
-                         {"functions", functions}};
-  if (shared) {
-    ordered_json &update = answer["update_of_processes"];
-    update["processes"] = command.processes->count();
-    update["milliseconds"] = shared->update * 1e3;
-    update["exchange_milliseconds"] = shared->waited * 1e3;
-    update["hidden_exchange_milliseconds"] = shared->hidden * 1e3;
-  }
-  printText(jsonText(answer) + "\n");
+  if (result.shared)
+    print(*result.shared);
+  printMachine(result);
 }
 
 } // namespace tfm
