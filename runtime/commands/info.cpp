@@ -150,78 +150,121 @@ static std::string commandsText(const tfm_model &model) {
   return list;
 }
 
-void info(const tfm_model &model, const CommonOptions &options) {
-  tfm_model own = modelFor(model, options.device);
-  const tfm_variant &chosen = chooseVariant(own);
-  std::optional<CudaProperties> gpu = gpuOf(own, options.device);
-  if (gpu && chosen.arena_bytes > gpu->memory) {
-    NoDeviceMemory all(gpu->name, gpu->memory, gpu->memory);
-    refuseArena(own, &all);
-  }
-  Recipe recipe = recipeOf(model);
-  uint64_t activations = chosen.activations.bytes + chosen.cache_bytes;
-  uint64_t parameterBytes = chosen.parameters.bytes + chosen.copies.bytes;
+namespace {
+
+/// A model, and where it would run here.
+struct Subject {
+  const tfm_model &model;
+  /// Its variants for the device alone, and which of them this machine runs.
+  tfm_model own;
+  const tfm_variant &chosen;
+  std::optional<CudaProperties> gpu;
+  Recipe recipe;
+  /// A list of `{name, value}`.
+  json hyperparameters;
+  /// How many numbers there are, in all and to train.
   uint64_t parameters = 0, trainable = 0;
-  for (int32_t i = 0; i < model.parameter_count; ++i) {
-    const tfm_parameter &parameter = model.parameters[i];
-    uint64_t count = Model::elements(parameter.rank, parameter.shape);
-    parameters += count;
-    trainable += parameter.trainable ? count : 0;
-  }
-  json values =
-      json::parse(model.hyperparameters ? model.hyperparameters : "[]", nullptr,
-                  /*allow_exceptions=*/false);
-  if (options.json) {
-    ordered_json hyperparameters = ordered_json::object();
-    for (const json &entry : values)
-      hyperparameters[entry.at("name").get<std::string>()] = entry.at("value");
-    ordered_json functions = ordered_json::object();
-    for (int32_t i = 0; i < chosen.function_count; ++i)
-      functions[chosen.functions[i].name] = {
-          {"flops", chosen.functions[i].flops},
-          {"threads", chosen.functions[i].threads}};
-    ordered_json variants = ordered_json::array();
-    for (int64_t i = 0; i < model.variant_count; ++i) {
-      const tfm_variant &variant = model.variants[i];
-      variants.push_back({{"target", variant.target},
-                          {"cpu", variant.machine},
-                          {"features", variant.features},
-                          {"chosen", &variant == &chosen}});
+
+  Subject(const tfm_model &model, const std::string &device)
+      : model(model), own(modelFor(model, device)), chosen(chooseVariant(own)),
+        gpu(gpuOf(own, device)) {
+    if (gpu && chosen.arena_bytes > gpu->memory) {
+      NoDeviceMemory all(gpu->name, gpu->memory, gpu->memory);
+      refuseArena(own, &all);
     }
-    ordered_json result = {
-        {"format", 1},
-        {"model", model.name},
-        {"source", model.source},
-        {"target", chosen.machine},
-        {"variants", variants},
-        {"device", deviceAsJson(chosen, gpu)},
-        {"precision", recipe.precision()},
-        {"weights", recipe.generate.weights},
-        {"cache", chosen.cache_bytes > 0 ? json(recipe.cache()) : json()},
-        {"hyperparameters", hyperparameters},
-        {"parameters", {{"total", parameters}, {"trainable", trainable}}},
-        {"memory",
-         {{"parameters", parameterBytes},
-          {"gradients", chosen.gradients.bytes + chosen.sums.bytes},
-          {"optimizer", chosen.optimizer.bytes},
-          {"activations", activations},
-          {"arena", chosen.arena_bytes}}},
-        {"functions", functions},
-        {"recipe", json::parse(model.recipe ? model.recipe : "{}", nullptr,
-                               /*allow_exceptions=*/false)}};
-    printText(jsonText(result, 2) + "\n");
-    return;
+    recipe = recipeOf(model);
+    for (int32_t i = 0; i < model.parameter_count; ++i) {
+      const tfm_parameter &parameter = model.parameters[i];
+      uint64_t count = Model::elements(parameter.rank, parameter.shape);
+      parameters += count;
+      trainable += parameter.trainable ? count : 0;
+    }
+    hyperparameters = parsed(model.hyperparameters, "[]");
   }
-  std::string list;
-  for (const json &entry : values)
-    list += (list.empty() ? "" : ", ") + entry.at("name").get<std::string>() +
-            " = " + entry.at("value").dump();
+
+  /// JSON of the descriptor, or of `absent`.
+  static json parsed(const char *text, const char *absent) {
+    return json::parse(text ? text : absent, nullptr,
+                       /*allow_exceptions=*/false);
+  }
+  /// Parts of the arena, in bytes.
+  uint64_t parameterBytes() const {
+    return chosen.parameters.bytes + chosen.copies.bytes;
+  }
+  uint64_t gradientBytes() const {
+    return chosen.gradients.bytes + chosen.sums.bytes;
+  }
+  uint64_t activationBytes() const {
+    return chosen.activations.bytes + chosen.cache_bytes;
+  }
+};
+
+ordered_json functionsAsJson(const tfm_variant &variant) {
+  ordered_json functions = ordered_json::object();
+  for (int32_t i = 0; i < variant.function_count; ++i)
+    functions[variant.functions[i].name] = {
+        {"flops", variant.functions[i].flops},
+        {"threads", variant.functions[i].threads}};
+  return functions;
+}
+
+ordered_json variantsAsJson(const tfm_model &model, const tfm_variant &chosen) {
+  ordered_json variants = ordered_json::array();
+  for (int64_t i = 0; i < model.variant_count; ++i) {
+    const tfm_variant &variant = model.variants[i];
+    variants.push_back({{"target", variant.target},
+                        {"cpu", variant.machine},
+                        {"features", variant.features},
+                        {"chosen", &variant == &chosen}});
+  }
+  return variants;
+}
+
+ordered_json asJson(const Subject &subject) {
+  const tfm_model &model = subject.model;
+  const tfm_variant &chosen = subject.chosen;
+  const Recipe &recipe = subject.recipe;
+  ordered_json hyperparameters = ordered_json::object();
+  for (const json &entry : subject.hyperparameters)
+    hyperparameters[entry.at("name").get<std::string>()] = entry.at("value");
+  return {{"format", 1},
+          {"model", model.name},
+          {"source", model.source},
+          {"target", chosen.machine},
+          {"variants", variantsAsJson(model, chosen)},
+          {"device", deviceAsJson(chosen, subject.gpu)},
+          {"precision", recipe.precision()},
+          {"weights", recipe.generate.weights},
+          {"cache", chosen.cache_bytes > 0 ? json(recipe.cache()) : json()},
+          {"hyperparameters", hyperparameters},
+          {"parameters",
+           {{"total", subject.parameters}, {"trainable", subject.trainable}}},
+          {"memory",
+           {{"parameters", subject.parameterBytes()},
+            {"gradients", subject.gradientBytes()},
+            {"optimizer", chosen.optimizer.bytes},
+            {"activations", subject.activationBytes()},
+            {"arena", chosen.arena_bytes}}},
+          {"functions", functionsAsJson(chosen)},
+          {"recipe", Subject::parsed(model.recipe, "{}")}};
+}
+
+/// The same for people.
+std::string asText(const Subject &subject) {
+  const tfm_model &model = subject.model;
+  const tfm_variant &chosen = subject.chosen;
+  const Recipe &recipe = subject.recipe;
+  std::string hyperparameters;
+  for (const json &entry : subject.hyperparameters)
+    hyperparameters += (hyperparameters.empty() ? "" : ", ") +
+                       entry.at("name").get<std::string>() + " = " +
+                       entry.at("value").dump();
   std::vector<std::string> refused = refusedCommands(model);
   std::string generation =
       std::ranges::find(refused, "generate") == refused.end()
           ? generationText(chosen, recipe)
           : "";
-  printText(fmt::format(
+  return fmt::format(
       "{} ({}), compiled for {}, {}\n{}"
       "  hyperparameters  {}\n"
       "  parameters       {}{}\n"
@@ -230,16 +273,25 @@ void info(const tfm_model &model, const CommonOptions &options) {
       "{}"
       "  commands         {}; --help on each\n{}",
       model.name, model.source, chosen.machine, recipe.precision(),
-      variantsText(model), list, parameters,
+      variantsText(model), hyperparameters, subject.parameters,
       recipe.generate.weights != "f32"
           ? " (weights in " + recipe.generate.weights + ")"
-      : trainable == parameters ? ""
-                                : fmt::format(" ({} trainable)", trainable),
-      byteText(chosen.arena_bytes), byteText(parameterBytes),
-      byteText(chosen.gradients.bytes + chosen.sums.bytes),
-      byteText(chosen.optimizer.bytes), byteText(activations),
-      deviceText(own, chosen, gpu), commandsText(model),
-      generation.empty() ? "" : "  generation       " + generation + "\n"));
+      : subject.trainable == subject.parameters
+          ? ""
+          : fmt::format(" ({} trainable)", subject.trainable),
+      byteText(chosen.arena_bytes), byteText(subject.parameterBytes()),
+      byteText(subject.gradientBytes()), byteText(chosen.optimizer.bytes),
+      byteText(subject.activationBytes()),
+      deviceText(subject.own, chosen, subject.gpu), commandsText(model),
+      generation.empty() ? "" : "  generation       " + generation + "\n");
+}
+
+} // namespace
+
+void info(const tfm_model &model, const CommonOptions &options) {
+  const Subject subject(model, options.device);
+  printText(options.json ? jsonText(asJson(subject), 2) + "\n"
+                         : asText(subject));
 }
 
 } // namespace tfm
