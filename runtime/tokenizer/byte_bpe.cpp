@@ -15,7 +15,7 @@
 #include "runtime/support/utf8.h"
 #include "runtime/tokenizer/bpe_merges.h"
 #include "runtime/tokenizer/byte_characters.h"
-#include "runtime/tokenizer/pretokenizer.h"
+#include "runtime/tokenizer/steps.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -229,9 +229,8 @@ std::string findPattern(const json &preTokenizer, const std::string &origin) {
   }
   if (type == "Sequence" && preTokenizer.contains("pretokenizers")) {
     const json &steps = preTokenizer["pretokenizers"];
-    if (steps.is_array() && steps.size() == 2 && steps[0].is_object() &&
-        steps[0].value("type", "") == "Split" && steps[1].is_object() &&
-        steps[1].value("type", "") == "ByteLevel" &&
+    if (steps.is_array() && steps.size() == 2 &&
+        stepType(steps[0]) == "Split" && stepType(steps[1]) == "ByteLevel" &&
         !steps[1].value("use_regex", true) &&
         steps[0].value("behavior", "") == "Isolated" &&
         !steps[0].value("invert", false) && steps[0].contains("pattern") &&
@@ -247,7 +246,7 @@ std::optional<utf8proc_option_t> readNormalizer(const json &normalizer,
                                                 const std::string &origin) {
   if (normalizer.is_null())
     return std::nullopt;
-  std::string type = normalizer.is_object() ? normalizer.value("type", "") : "";
+  std::string type = stepType(normalizer);
   auto options = [](int bits) {
     return static_cast<utf8proc_option_t>(UTF8PROC_STABLE | bits);
   };

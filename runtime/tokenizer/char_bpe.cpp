@@ -15,7 +15,7 @@
 #include "runtime/support/error.h"
 #include "runtime/support/utf8.h"
 #include "runtime/tokenizer/bpe_merges.h"
-#include "runtime/tokenizer/normalizer.h"
+#include "runtime/tokenizer/steps.h"
 #include "runtime/tokenizer/token_decoder.h"
 
 #include <algorithm>
@@ -189,8 +189,8 @@ public:
     rules.decoder = TokenDecoder::read(part("decoder"), [&](const json &value) {
       unsupported("decoder", value);
     });
-    requireBounded("normalizer", rules.replace, origin);
-    requireBounded("decoder", rules.decoder.replacements(), origin);
+    requireBounded("normalizer", growthOf(rules.replace), origin);
+    requireBounded("decoder", growthOf(rules.decoder.replacements()), origin);
     return std::move(rules);
   }
 
@@ -206,12 +206,8 @@ private:
                "; those of Llama, Mistral, Gemma and byte-level BPE are");
   }
 
-  static std::string typeOf(const json &value) {
-    return value.is_object() ? value.value("type", "") : "";
-  }
-
   void normalizer(const json &value) {
-    std::string type = typeOf(value);
+    std::string type = stepType(value);
     if (value.is_null())
       return;
     if (type == "Sequence") {
@@ -229,23 +225,20 @@ private:
   }
 
   void preTokenizer(const json &value) {
-    std::string type = typeOf(value);
+    std::string type = stepType(value);
     if (value.is_null())
       return;
     if (type == "Metaspace" && rules.prefix.empty() && rules.replace.empty()) {
-      auto space = value.value("replacement", "\xE2\x96\x81");
-      std::string scheme = value.value(
-          "prepend_scheme",
-          value.value("add_prefix_space", true) ? "always" : "never");
-      if (scheme != "always" && scheme != "first" && scheme != "never")
+      std::optional<Metaspace> meta = Metaspace::read(value);
+      if (!meta)
         unsupported("pre-tokenizer", value);
-      if (scheme != "never")
-        rules.prefix = space;
-      rules.prefixFirst = scheme == "first";
+      if (meta->prepends)
+        rules.prefix = meta->space;
+      rules.prefixFirst = meta->onlyFirst;
       rules.prefixOnce = true;
-      rules.replace.emplace_back(" ", space);
-      if (value.value("split", true))
-        rules.splitAt = space;
+      rules.replace.emplace_back(" ", meta->space);
+      if (meta->splits)
+        rules.splitAt = meta->space;
       return;
     }
     // At spaces that the normalizer has left none of.

@@ -11,7 +11,7 @@
 #include "runtime/support/utf8.h"
 #include "runtime/tokenizer/byte_characters.h"
 #include "runtime/tokenizer/normalizer.h"
-#include "runtime/tokenizer/pretokenizer.h"
+#include "runtime/tokenizer/steps.h"
 #include "runtime/tokenizer/vocabulary.h"
 
 #include <algorithm>
@@ -109,6 +109,82 @@ std::vector<Part> partsOf(std::string_view text, const Pretokenizer &pattern) {
   return parts;
 }
 
+/// What is done to each piece: it gives those that come of it.
+using Step = std::function<void(Piece, std::vector<Piece> &)>;
+
+Behavior behaviorOf(const json &step, const std::string &origin) {
+  std::string name = step.value("behavior", "Isolated");
+  std::pair<const char *, Behavior> all[] = {
+      {"Removed", Behavior::Removed},
+      {"Isolated", Behavior::Isolated},
+      {"MergedWithPrevious", Behavior::MergedWithPrevious},
+      {"MergedWithNext", Behavior::MergedWithNext},
+      {"Contiguous", Behavior::Contiguous}};
+  for (const auto &[known, result] : all)
+    if (name == known)
+      return result;
+  refuseStep("pre-tokenizer", step, origin);
+}
+
+Step byCharacters(bool (*isMatch)(int32_t), Behavior behavior) {
+  return [=](const Piece &piece, std::vector<Piece> &pieces) {
+    split(piece, partsOf(piece.text, isMatch), behavior, pieces);
+  };
+}
+
+Step byPattern(const json &step, const std::string &origin) {
+  auto regex = StepPattern::read("pre-tokenizer", step, origin).regex;
+  bool inverts = step.value("invert", false);
+  Behavior behavior = behaviorOf(step, origin);
+  return [=](const Piece &piece, std::vector<Piece> &pieces) {
+    std::vector<Part> parts = partsOf(piece.text, *regex);
+    for (Part &part : parts)
+      part.isMatch ^= inverts;
+    split(piece, std::move(parts), behavior, pieces);
+  };
+}
+
+Step withMetaspace(const json &step, const std::string &origin) {
+  std::optional<Metaspace> read = Metaspace::read(step);
+  if (!read || read->space.empty() || read->space.size() > 4)
+    refuseStep("pre-tokenizer", step, origin);
+  auto mark =
+      std::make_shared<Pretokenizer>(escapePattern(read->space), origin);
+  return [=, meta = *read](Piece piece, std::vector<Piece> &pieces) {
+    std::string text;
+    for (char c : piece.text)
+      c == ' ' ? text += meta.space : text += c;
+    if (meta.prepends && (!meta.onlyFirst || piece.isFirst) &&
+        !text.starts_with(meta.space))
+      text.insert(0, meta.space);
+    piece.text = std::move(text);
+    if (meta.splits)
+      split(piece, partsOf(piece.text, *mark), Behavior::MergedWithNext,
+            pieces);
+    else
+      pieces.push_back(std::move(piece));
+  };
+}
+
+/// Words as GPT-2 cuts them, with characters in place of their bytes.
+Step byBytes(const json &step, const std::string &origin) {
+  bool prepends = step.value("add_prefix_space", true);
+  std::shared_ptr<Pretokenizer> words;
+  if (step.value("use_regex", true))
+    words = std::make_shared<Pretokenizer>(gpt2Pattern, origin);
+  return [=](Piece piece, std::vector<Piece> &pieces) {
+    if (prepends && !piece.text.starts_with(' '))
+      piece.text.insert(0, " ");
+    size_t first = pieces.size();
+    if (words)
+      split(piece, partsOf(piece.text, *words), Behavior::Isolated, pieces);
+    else
+      pieces.push_back(std::move(piece));
+    for (size_t i = first; i < pieces.size(); ++i)
+      pieces[i].text = ByteCharacters::get().of(pieces[i].text);
+  };
+}
+
 } // namespace
 
 Cutter Cutter::read(const json &value, const std::string &origin) {
@@ -122,102 +198,30 @@ Cutter Cutter::read(const json &value, const std::string &origin) {
 void Cutter::add(const json &value, const std::string &origin) {
   if (value.is_null())
     return;
-  std::string type = value.is_object() ? value.value("type", "") : "";
-  auto refuse = [&] { refuseStep("pre-tokenizer", value, origin); };
-  auto behavior = [&]() -> Behavior {
-    std::string name = value.value("behavior", "Isolated");
-    std::pair<const char *, Behavior> all[] = {
-        {"Removed", Behavior::Removed},
-        {"Isolated", Behavior::Isolated},
-        {"MergedWithPrevious", Behavior::MergedWithPrevious},
-        {"MergedWithNext", Behavior::MergedWithNext},
-        {"Contiguous", Behavior::Contiguous}};
-    for (const auto &[known, result] : all)
-      if (name == known)
-        return result;
-    refuse();
-    return {};
-  };
-  auto byCharacters = [&](bool (*isMatch)(int32_t), Behavior what) {
-    steps.emplace_back([=](const Piece &piece, std::vector<Piece> &pieces) {
-      split(piece, partsOf(piece.text, isMatch), what, pieces);
-    });
-  };
+  std::string type = stepType(value);
   if (type == "Sequence") {
     for (const json &step : value.at("pretokenizers"))
       add(step, origin);
   } else if (type == "WhitespaceSplit") {
-    byCharacters(isWhiteSpace, Behavior::Removed);
+    steps.push_back(byCharacters(isWhiteSpace, Behavior::Removed));
   } else if (type == "BertPreTokenizer") {
-    byCharacters(isWhiteSpace, Behavior::Removed);
-    byCharacters(isPunctuation, Behavior::Isolated);
+    steps.push_back(byCharacters(isWhiteSpace, Behavior::Removed));
+    steps.push_back(byCharacters(isPunctuation, Behavior::Isolated));
   } else if (type == "Punctuation") {
-    byCharacters(isPunctuation, behavior());
+    steps.push_back(byCharacters(isPunctuation, behaviorOf(value, origin)));
   } else if (type == "Digits") {
-    byCharacters(isNumeric, value.value("individual_digits", false)
-                                ? Behavior::Isolated
-                                : Behavior::Contiguous);
+    bool isEach = value.value("individual_digits", false);
+    steps.push_back(byCharacters(isNumeric, isEach ? Behavior::Isolated
+                                                   : Behavior::Contiguous));
   } else if (type == "Split" && member(value, "pattern").is_object()) {
-    const json &pattern = value["pattern"];
-    bool isRegex = member(pattern, "Regex").is_string();
-    const json &from = member(pattern, isRegex ? "Regex" : "String");
-    if (!from.is_string() || (from == "" && !isRegex))
-      refuse();
-    const auto &text = from.get_ref<const std::string &>();
-    auto regex = std::make_shared<Pretokenizer>(
-        isRegex ? text : escapePattern(text), origin);
-    bool inverts = value.value("invert", false);
-    Behavior what = behavior();
-    steps.emplace_back([=](const Piece &piece, std::vector<Piece> &pieces) {
-      std::vector<Part> parts = partsOf(piece.text, *regex);
-      for (Part &part : parts)
-        part.isMatch ^= inverts;
-      split(piece, std::move(parts), what, pieces);
-    });
+    steps.push_back(byPattern(value, origin));
   } else if (type == "Metaspace") {
-    std::string space = value.value("replacement", "\xE2\x96\x81");
-    if (space.empty() || space.size() > 4)
-      refuse();
-    std::string scheme =
-        value.value("prepend_scheme",
-                    value.value("add_prefix_space", true) ? "always" : "never");
-    if (scheme != "always" && scheme != "first" && scheme != "never")
-      refuse();
-    bool cuts = value.value("split", true);
-    auto mark = std::make_shared<Pretokenizer>(escapePattern(space), origin);
-    steps.emplace_back([=](Piece piece, std::vector<Piece> &pieces) {
-      std::string text;
-      for (char c : piece.text)
-        c == ' ' ? text += space : text += c;
-      if (scheme != "never" && (scheme != "first" || piece.isFirst) &&
-          !text.starts_with(space))
-        text.insert(0, space);
-      piece.text = std::move(text);
-      if (cuts)
-        split(piece, partsOf(piece.text, *mark), Behavior::MergedWithNext,
-              pieces);
-      else
-        pieces.push_back(std::move(piece));
-    });
+    steps.push_back(withMetaspace(value, origin));
   } else if (type == "ByteLevel") {
     bytes = true;
-    bool prepends = value.value("add_prefix_space", true);
-    std::shared_ptr<Pretokenizer> words;
-    if (value.value("use_regex", true))
-      words = std::make_shared<Pretokenizer>(gpt2Pattern, origin);
-    steps.emplace_back([=](Piece piece, std::vector<Piece> &pieces) {
-      if (prepends && !piece.text.starts_with(' '))
-        piece.text.insert(0, " ");
-      size_t first = pieces.size();
-      if (words)
-        split(piece, partsOf(piece.text, *words), Behavior::Isolated, pieces);
-      else
-        pieces.push_back(std::move(piece));
-      for (size_t i = first; i < pieces.size(); ++i)
-        pieces[i].text = ByteCharacters::get().of(pieces[i].text);
-    });
+    steps.push_back(byBytes(value, origin));
   } else {
-    refuse();
+    refuseStep("pre-tokenizer", value, origin);
   }
 }
 
@@ -225,7 +229,7 @@ std::vector<Piece> Cutter::cut(Piece text) const {
   std::vector<Piece> pieces;
   if (!text.text.empty())
     pieces.push_back(std::move(text));
-  for (const Step &step : steps) {
+  for (const auto &step : steps) {
     std::vector<Piece> cut;
     for (Piece &piece : pieces)
       step(std::move(piece), cut);

@@ -35,10 +35,10 @@ public:
   bool hasBytes() const { return bytes; }
 
 private:
-  using Step = std::function<void(Piece, std::vector<Piece> &)>;
   void add(const nlohmann::json &value, const std::string &origin);
 
-  std::vector<Step> steps;
+  /// Each gives what comes of a piece.
+  std::vector<std::function<void(Piece, std::vector<Piece> &)>> steps;
   bool bytes = false;
 };
 

@@ -9,7 +9,7 @@
 
 #include "runtime/support/error.h"
 #include "runtime/support/utf8.h"
-#include "runtime/tokenizer/pretokenizer.h"
+#include "runtime/tokenizer/steps.h"
 #include "runtime/tokenizer/vocabulary.h"
 
 #include <algorithm>
@@ -33,16 +33,6 @@ bool isPunctuation(int32_t c) {
 bool isNumeric(int32_t c) {
   utf8proc_category_t category = utf8proc_category(c);
   return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
-}
-
-void refuseStep(const char *what, const json &value, const std::string &origin,
-                const char *advice) {
-  // Some hold a table of half a megabyte.
-  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
-  if (text.size() > 200)
-    text = text.substr(0, 200) + "...";
-  throw NotSupported(origin + ": the " + what + " " + text +
-                     " is not supported" + advice);
 }
 
 static constexpr char base64Digits[] =
@@ -284,109 +274,128 @@ private:
   std::string texts;
 };
 
-} // namespace
+/// One step, and how many times as long a text may become by it, but for
+/// normal forms.
+struct Step {
+  std::function<std::string(std::string)> apply;
+  double growth = 1;
+};
 
-Normalizer Normalizer::read(const json &value, const std::string &origin) {
-  Normalizer result;
-  result.add(value, origin);
-  if (result.steps.size() > 64)
-    throw InputError(origin + ": its normalizer has more than 64 steps");
-  // Replacements one after the other multiply: a file of some lines could make
-  // a word of gigabytes.
-  if (result.growth > 1000)
-    throw InputError(origin +
-                     ": the replacements of the normalizer can make a text "
-                     "more than 1000 times as long. Copy or download the file "
-                     "again");
-  return result;
+Step toForm(int options) {
+  return {[=](const std::string &text) { return normalForm(text, options); }};
 }
 
-void Normalizer::add(const json &value, const std::string &origin) {
+bool flag(const json &step, const char *name, bool absent) {
+  const json &given = member(step, name);
+  return given.is_boolean() ? given.get<bool>() : absent;
+}
+
+Step strip(const json &step) {
+  bool left = flag(step, "strip_left", true),
+       right = flag(step, "strip_right", true);
+  return {[=](const std::string &text) { return stripped(text, left, right); }};
+}
+
+Step prepend(const json &step) {
+  auto prefix = step.at("prepend").get<std::string>();
+  return {[=](std::string text) { return text.empty() ? text : prefix + text; },
+          1.0 + static_cast<double>(prefix.size())};
+}
+
+Step asBert(const json &step) {
+  bool cleans = flag(step, "clean_text", true),
+       parts = flag(step, "handle_chinese_chars", true),
+       lowers = flag(step, "lowercase", true);
+  bool strips = flag(step, "strip_accents", lowers);
+  return {[=](std::string text) {
+    if (cleans)
+      text = cleanText(text);
+    if (parts)
+      text = partChinese(text);
+    if (strips)
+      text = withoutMarks(normalForm(text, UTF8PROC_DECOMPOSE),
+                          /*onlyNonspacing=*/true);
+    return lowers ? lowercase(text) : text;
+  }};
+}
+
+Step mapByTable(const std::string &base64, const std::string &origin) {
+  auto map =
+      std::make_shared<CharacterMap>(decodeBase64(base64, origin), origin);
+  return {[=](const std::string &text) { return map->apply(text); },
+          static_cast<double>(std::max<size_t>(1, map->longest()))};
+}
+
+Step replace(const json &step, const std::string &origin) {
+  auto to = step.at("content").get<std::string>();
+  StepPattern pattern = StepPattern::read("normalizer", step, origin);
+  double each =
+      static_cast<double>(to.size()) / static_cast<double>(pattern.shortest);
+  return {[to, regex = pattern.regex](const std::string &whole) {
+            Pretokenizer::Cursor cursor(*regex, whole);
+            std::string result;
+            for (std::string_view piece; cursor.next(piece);)
+              result += cursor.isMatch() ? std::string_view(to) : piece;
+            return result;
+          },
+          // Nothing is replaced around every byte, and the byte stays.
+          pattern.regex->matchesEmpty() ? 1 + 2 * each : std::max(1.0, each)};
+}
+
+void readSteps(const json &value, const std::string &origin,
+               std::vector<Step> &steps) {
   if (value.is_null())
     return;
-  std::string type = value.is_object() ? value.value("type", "") : "";
-  auto flag = [&](const char *name, bool absent) {
-    const json &given = member(value, name);
-    return given.is_boolean() ? given.get<bool>() : absent;
-  };
-  auto form = [&](int options) {
-    steps.emplace_back(
-        [=](std::string text) { return normalForm(text, options); });
-  };
+  std::string type = stepType(value);
   if (type == "Sequence") {
     for (const json &step : value.at("normalizers"))
-      add(step, origin);
+      readSteps(step, origin, steps);
   } else if (type == "NFC") {
-    form(UTF8PROC_COMPOSE);
+    steps.push_back(toForm(UTF8PROC_COMPOSE));
   } else if (type == "NFKC") {
-    form(UTF8PROC_COMPOSE | UTF8PROC_COMPAT);
+    steps.push_back(toForm(UTF8PROC_COMPOSE | UTF8PROC_COMPAT));
   } else if (type == "NFD") {
-    form(UTF8PROC_DECOMPOSE);
+    steps.push_back(toForm(UTF8PROC_DECOMPOSE));
   } else if (type == "NFKD") {
-    form(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
+    steps.push_back(toForm(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT));
   } else if (type == "Lowercase") {
-    steps.emplace_back(lowercase);
+    steps.push_back({lowercase});
   } else if (type == "StripAccents") {
-    steps.emplace_back([](const std::string &text) {
+    steps.push_back({[](const std::string &text) {
       return withoutMarks(text, /*onlyNonspacing=*/false);
-    });
+    }});
   } else if (type == "Strip") {
-    bool left = flag("strip_left", true), right = flag("strip_right", true);
-    steps.emplace_back(
-        [=](const std::string &text) { return stripped(text, left, right); });
+    steps.push_back(strip(value));
   } else if (type == "Prepend") {
-    auto prefix = value.at("prepend").get<std::string>();
-    growth *= 1.0 + static_cast<double>(prefix.size());
-    steps.emplace_back(
-        [=](std::string text) { return text.empty() ? text : prefix + text; });
+    steps.push_back(prepend(value));
   } else if (type == "BertNormalizer") {
-    bool cleans = flag("clean_text", true),
-         parts = flag("handle_chinese_chars", true),
-         lowers = flag("lowercase", true);
-    bool strips = flag("strip_accents", lowers);
-    steps.emplace_back([=](std::string text) {
-      if (cleans)
-        text = cleanText(text);
-      if (parts)
-        text = partChinese(text);
-      if (strips)
-        text = withoutMarks(normalForm(text, UTF8PROC_DECOMPOSE),
-                            /*onlyNonspacing=*/true);
-      return lowers ? lowercase(text) : text;
-    });
+    steps.push_back(asBert(value));
   } else if (type == "Precompiled") {
     const json &table = member(value, "precompiled_charsmap");
-    if (table.is_null() || table == "")
-      return;
-    auto map = std::make_shared<CharacterMap>(
-        decodeBase64(table.get_ref<const std::string &>(), origin), origin);
-    growth *= static_cast<double>(std::max<size_t>(1, map->longest()));
-    steps.emplace_back(
-        [=](const std::string &text) { return map->apply(text); });
+    if (!table.is_null() && table != "")
+      steps.push_back(mapByTable(table.get_ref<const std::string &>(), origin));
   } else if (type == "Replace" && member(value, "pattern").is_object()) {
-    const json &pattern = value["pattern"];
-    auto to = value.at("content").get<std::string>();
-    bool isRegex = member(pattern, "Regex").is_string();
-    const json &from = member(pattern, isRegex ? "Regex" : "String");
-    if (!from.is_string() || (from == "" && !isRegex))
-      refuseStep("normalizer", value, origin);
-    const auto &text = from.get_ref<const std::string &>();
-    auto regex = std::make_shared<Pretokenizer>(
-        isRegex ? text : escapePattern(text), origin);
-    double each =
-        static_cast<double>(to.size()) / (isRegex ? 1.0 : double(text.size()));
-    // Nothing is replaced around every byte, and the byte stays.
-    growth *= regex->matchesEmpty() ? 1 + 2 * each : std::max(1.0, each);
-    steps.emplace_back([=](const std::string &whole) {
-      Pretokenizer::Cursor cursor(*regex, whole);
-      std::string result;
-      for (std::string_view piece; cursor.next(piece);)
-        result += cursor.isMatch() ? std::string_view(to) : piece;
-      return result;
-    });
+    steps.push_back(replace(value, origin));
   } else {
     refuseStep("normalizer", value, origin);
   }
+}
+
+} // namespace
+
+Normalizer Normalizer::read(const json &value, const std::string &origin) {
+  std::vector<Step> steps;
+  readSteps(value, origin, steps);
+  if (steps.size() > 64)
+    throw InputError(origin + ": its normalizer has more than 64 steps");
+  Normalizer result;
+  double growth = 1;
+  for (Step &step : steps) {
+    growth *= step.growth;
+    result.steps.push_back(std::move(step.apply));
+  }
+  requireBounded("normalizer", growth, origin);
+  return result;
 }
 
 std::string Normalizer::apply(std::string_view text) const {

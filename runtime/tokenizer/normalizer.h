@@ -30,23 +30,13 @@ public:
   bool isNothing() const { return steps.empty(); }
 
 private:
-  void add(const nlohmann::json &value, const std::string &origin);
-
   std::vector<std::function<std::string(std::string)>> steps;
-  /// How many times as long a text may become, but for normal forms.
-  double growth = 1;
 };
 
 /// Of Unicode's categories P, and the punctuation of ASCII.
 bool isPunctuation(int32_t codePoint);
 /// Of Unicode's categories N.
 bool isNumeric(int32_t codePoint);
-
-/// Throws NotSupported: a `what` ("normalizer") that is not supported, with the
-/// beginning of its JSON, and then `advice`.
-[[noreturn]] void refuseStep(const char *what, const nlohmann::json &value,
-                             const std::string &origin,
-                             const char *advice = "");
 
 /// Base64 (RFC 4648), in which a tokenizer.json holds bytes. `decode` throws
 /// InputError naming `origin`.

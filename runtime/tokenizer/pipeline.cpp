@@ -17,6 +17,7 @@
 #include "runtime/tokenizer/bpe_merges.h"
 #include "runtime/tokenizer/cutter.h"
 #include "runtime/tokenizer/normalizer.h"
+#include "runtime/tokenizer/steps.h"
 #include "runtime/tokenizer/token_decoder.h"
 
 #include <algorithm>
@@ -419,7 +420,7 @@ TokenizerPtr pipelineFromJson(const json &root, std::string_view text,
       TokenDecoder::read(member(root, "decoder"), [&](const json &value) {
         refuseStep("decoder", value, origin);
       });
-  requireBounded("decoder", result->decoder.replacements(), origin);
+  requireBounded("decoder", growthOf(result->decoder.replacements()), origin);
   result->beginIds = readBegin(root, vocabulary);
   result->source = text;
   if (type == "WordPiece") {

@@ -7,8 +7,8 @@
 
 #include "runtime/tokenizer/token_decoder.h"
 
-#include "runtime/support/error.h"
 #include "runtime/tokenizer/byte_characters.h"
+#include "runtime/tokenizer/steps.h"
 
 #include <algorithm>
 #include <charconv>
@@ -43,19 +43,13 @@ readReplacement(const json &value,
           value.at("content").get<std::string>()};
 }
 
-void requireBounded(
-    const char *what,
-    const std::vector<std::pair<std::string, std::string>> &steps,
-    const std::string &origin) {
-  constexpr double most = 1000;
+double
+growthOf(const std::vector<std::pair<std::string, std::string>> &replacements) {
   double growth = 1;
-  for (const auto &[from, to] : steps)
+  for (const auto &[from, to] : replacements)
     growth *= std::max(1.0, static_cast<double>(to.size()) /
                                 static_cast<double>(from.size()));
-  if (growth > most)
-    throw InputError(origin + ": the replacements of the " + what +
-                     " can make a text more than 1000 times as long. Copy or "
-                     "download the file again");
+  return growth;
 }
 
 /// The byte of `<0xE2>`; -1 for any other token.
@@ -91,7 +85,7 @@ TokenDecoder::read(const json &value,
 
 void TokenDecoder::add(const json &value,
                        const std::function<void(const json &)> &refuse) {
-  std::string type = value.is_object() ? value.value("type", "") : "";
+  std::string type = stepType(value);
   if (type == "Sequence") {
     for (const json &step : value.at("decoders"))
       add(step, refuse);

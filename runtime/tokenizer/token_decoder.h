@@ -55,12 +55,10 @@ std::pair<std::string, std::string>
 readReplacement(const nlohmann::json &value,
                 const std::function<void(const nlohmann::json &)> &refuse);
 
-/// Replacements one after the other multiply: throws InputError where those of
-/// `what` ("decoder") could make a word of gigabytes.
-void requireBounded(
-    const char *what,
-    const std::vector<std::pair<std::string, std::string>> &steps,
-    const std::string &origin);
+/// How many times as long a text may become by replacements one after the
+/// other.
+double
+growthOf(const std::vector<std::pair<std::string, std::string>> &replacements);
 
 } // namespace tfm
 
