@@ -31,20 +31,18 @@ namespace tfm {
 
 namespace {
 
-class ByteBpe : public Tokenizer {
+class ByteBpe : public VocabularyTokenizer {
 public:
   ByteBpe(Vocabulary tokens, const MergeList &pairs,
           const std::vector<AddedToken> &specialTokens,
           const std::string &pattern, const std::string &origin)
-      : vocabulary(std::move(tokens)), specials(specialTokens),
+      : VocabularyTokenizer(std::move(tokens)), specials(specialTokens),
         pretokenizer(pattern, origin), merges(pairs, vocabulary, origin) {
     for (int byte = 0; byte < 256; ++byte)
       byteIds[byte] = vocabulary.find(ByteCharacters::get().text[byte]);
     for (const AddedToken &special : specials)
       specialIds.insert(vocabulary.find(special.text));
   }
-
-  int64_t size() const override { return vocabulary.size(); }
 
   void encode(std::string_view text, std::vector<int32_t> &ids) const override {
     std::string normalized;
@@ -67,11 +65,6 @@ public:
       bytes += token;
     else
       ByteCharacters::get().append(token, bytes);
-  }
-
-  std::optional<int32_t> find(std::string_view token) const override {
-    int32_t id = vocabulary.find(token);
-    return id < 0 ? std::nullopt : std::optional(id);
   }
 
   std::string json() const override {
@@ -204,7 +197,6 @@ private:
     return result;
   }
 
-  Vocabulary vocabulary;
   std::vector<AddedToken> specials;
   std::unordered_set<int32_t> specialIds;
   Pretokenizer pretokenizer;

@@ -42,12 +42,12 @@ struct Rules {
   TokenDecoder decoder;
 };
 
-class CharBpe : public Tokenizer {
+class CharBpe : public VocabularyTokenizer {
 public:
   CharBpe(Vocabulary tokens, std::vector<AddedToken> addedTokens,
           const MergeList &list, Rules rulesOfFile, std::string text,
           const std::string &origin)
-      : vocabulary(std::move(tokens)), added(std::move(addedTokens)),
+      : VocabularyTokenizer(std::move(tokens)), added(std::move(addedTokens)),
         rules(std::move(rulesOfFile)), merges(list, vocabulary, origin),
         source(std::move(text)) {
     bool all = true;
@@ -72,8 +72,6 @@ public:
     std::erase_if(added, isFoundLater);
   }
 
-  int64_t size() const override { return vocabulary.size(); }
-
   void encode(std::string_view text, std::vector<int32_t> &ids) const override {
     cutAtTokens(
         text, added,
@@ -87,11 +85,6 @@ public:
     if (!vocabulary.contains(id))
       return;
     rules.decoder.append(vocabulary.token(id), previous < 0, bytes);
-  }
-
-  std::optional<int32_t> find(std::string_view token) const override {
-    int32_t id = vocabulary.find(token);
-    return id < 0 ? std::nullopt : std::optional(id);
   }
 
   std::vector<int32_t> begin() const override { return beginIds; }
@@ -166,7 +159,6 @@ private:
     }
   }
 
-  Vocabulary vocabulary;
   std::vector<AddedToken> added, normalized;
   std::vector<int32_t> normalizedIds;
   Rules rules;

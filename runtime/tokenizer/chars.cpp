@@ -28,11 +28,11 @@ std::string_view textBefore(std::string_view text, size_t at) {
   return part.substr(part.rfind('\n') + 1);
 }
 
-class Chars : public Tokenizer {
+class Chars : public VocabularyTokenizer {
 public:
   Chars(Vocabulary tokens, const std::string &unknownToken,
         const std::string &origin)
-      : vocabulary(std::move(tokens)), unknownToken(unknownToken),
+      : VocabularyTokenizer(std::move(tokens)), unknownToken(unknownToken),
         unknown(vocabulary.find(unknownToken)) {
     std::fill(std::begin(ascii), std::end(ascii), -1);
     for (int32_t id = 0; id < vocabulary.size(); ++id) {
@@ -49,8 +49,6 @@ public:
         ascii[character.value] = id;
     }
   }
-
-  int64_t size() const override { return vocabulary.size(); }
 
   void encode(std::string_view text, std::vector<int32_t> &ids) const override {
     // Nothing is reserved: `ids` grows by many short texts, and a vector that
@@ -72,11 +70,6 @@ public:
   void decode(int32_t id, int32_t, std::string &bytes) const override {
     if (vocabulary.contains(id))
       bytes += vocabulary.token(id);
-  }
-
-  std::optional<int32_t> find(std::string_view token) const override {
-    int32_t id = vocabulary.find(token);
-    return id < 0 ? std::nullopt : std::optional(id);
   }
 
   /// As a word-level model whose words are single characters.
@@ -106,7 +99,6 @@ private:
                   (before.empty() ? "" : ", after \"" + before + "\""));
   }
 
-  Vocabulary vocabulary;
   std::string unknownToken;
   int32_t unknown;
   int32_t ascii[128];
@@ -115,13 +107,12 @@ private:
 /// Bytes of a word that a message repeats.
 constexpr size_t longestQuote = 60;
 
-class Words : public Tokenizer {
+class Words : public VocabularyTokenizer {
 public:
   Words(Vocabulary tokens, const std::string &unknownToken)
-      : vocabulary(std::move(tokens)), unknownToken(unknownToken),
+      : VocabularyTokenizer(std::move(tokens)), unknownToken(unknownToken),
         unknown(vocabulary.find(unknownToken)) {}
 
-  int64_t size() const override { return vocabulary.size(); }
   bool partsAtSpace() const override { return true; }
 
   void encode(std::string_view text, std::vector<int32_t> &ids) const override {
@@ -158,11 +149,6 @@ public:
       bytes += vocabulary.token(id);
   }
 
-  std::optional<int32_t> find(std::string_view token) const override {
-    int32_t id = vocabulary.find(token);
-    return id < 0 ? std::nullopt : std::optional(id);
-  }
-
   std::string json() const override {
     ordered_json root = emptyTokenizerJson();
     root["pre_tokenizer"] = {{"type", "WhitespaceSplit"}};
@@ -173,7 +159,6 @@ public:
   }
 
 private:
-  Vocabulary vocabulary;
   std::string unknownToken;
   int32_t unknown;
 };

@@ -305,10 +305,8 @@ private:
   bool wholePieces;
 };
 
-class PipelineTokenizer : public Tokenizer {
+class PipelineTokenizer : public VocabularyTokenizer {
 public:
-  int64_t size() const override { return vocabulary.size(); }
-
   void encode(std::string_view text, std::vector<int32_t> &ids) const override {
     std::string valid = replaceInvalidUtf8(text);
     auto push = [&](const std::vector<AddedToken> &tokens) {
@@ -339,16 +337,11 @@ public:
       decoder.append(vocabulary.token(id), previous < 0, bytes);
   }
 
-  std::optional<int32_t> find(std::string_view token) const override {
-    int32_t id = vocabulary.find(token);
-    return id < 0 ? std::nullopt : std::optional(id);
-  }
-
   std::vector<int32_t> begin() const override { return beginIds; }
   std::string json() const override { return source; }
 
   // Set by the reader.
-  Vocabulary vocabulary;
+  using VocabularyTokenizer::vocabulary;
   /// Those that are looked for in the text as it is, and in what its normalizer
   /// makes of it.
   std::vector<AddedToken> added, normalized;

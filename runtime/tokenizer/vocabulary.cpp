@@ -196,6 +196,11 @@ ordered_json Vocabulary::toJson() const {
   return object;
 }
 
+std::optional<int32_t> VocabularyTokenizer::find(std::string_view token) const {
+  int32_t id = vocabulary.find(token);
+  return id < 0 ? std::nullopt : std::optional(id);
+}
+
 MergeList parseMerges(const NamedText &file) {
   std::string_view text = file.text;
   MergeList merges;

@@ -125,6 +125,19 @@ private:
   std::vector<Slot> slots; ///< as many as a power of two
 };
 
+/// A tokenizer whose ids are those of a vocabulary.
+class VocabularyTokenizer : public Tokenizer {
+public:
+  explicit VocabularyTokenizer(Vocabulary tokens = {})
+      : vocabulary(std::move(tokens)) {}
+
+  int64_t size() const override { return vocabulary.size(); }
+  std::optional<int32_t> find(std::string_view token) const override;
+
+protected:
+  Vocabulary vocabulary;
+};
+
 /// Two tokens that become one, as views of the file that they are read from.
 using MergeList = std::vector<std::pair<std::string_view, std::string_view>>;
 

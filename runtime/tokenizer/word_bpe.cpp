@@ -42,16 +42,16 @@ Vocabulary mapTokens(const Vocabulary &tokens, Spell spell,
   return result;
 }
 
-class WordBpe : public Tokenizer {
+class WordBpe : public VocabularyTokenizer {
 public:
   WordBpe(Vocabulary tokens, const MergeList &pairs)
-      : vocabulary(std::move(tokens)), merges(pairs.begin(), pairs.end()),
+      : VocabularyTokenizer(std::move(tokens)),
+        merges(pairs.begin(), pairs.end()),
         unknown(vocabulary.find(unknownWord)) {
     for (size_t i = 0; i < merges.size(); ++i)
       ranks.try_emplace(merges[i], i);
   }
 
-  int64_t size() const override { return vocabulary.size(); }
   bool partsAtSpace() const override { return true; }
 
   void encode(std::string_view text, std::vector<int32_t> &ids) const override {
@@ -113,11 +113,6 @@ public:
       at += c.bytes;
     }
     return all.substr(begin, end - begin);
-  }
-
-  std::optional<int32_t> find(std::string_view token) const override {
-    int32_t id = vocabulary.find(token);
-    return id < 0 ? std::nullopt : std::optional(id);
   }
 
   /// As Hugging Face's tokenizers give the same ids: their own suffix of words
@@ -189,7 +184,6 @@ private:
     return ids;
   }
 
-  Vocabulary vocabulary;
   std::vector<std::pair<std::string, std::string>> merges;
   std::map<std::pair<std::string, std::string>, size_t> ranks;
   int32_t unknown;
