@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <queue>
 
@@ -115,7 +116,7 @@ void BpeMerges::expectComplete(const Vocabulary &vocabulary,
   for (const Merge &merge : learned)
     isMade[merge.result] = true;
   for (const AddedToken &token : added)
-    isMade[vocabulary.find(token.text)] = true;
+    isMade[token.id] = true;
   int64_t lost = 0;
   std::string example;
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
@@ -268,7 +269,7 @@ std::vector<AddedToken> readAddedTokens(const json &root,
         !added["content"].is_string() || !added.contains("id") ||
         !added["id"].is_number_unsigned())
       throw InputError(origin + ": an added token needs an id and a content");
-    AddedToken token{added["content"].get<std::string>(),
+    AddedToken token{added["content"].get<std::string>(), /*id=*/0,
                      added.value("lstrip", false), added.value("rstrip", false),
                      added.value("normalized", false)};
     if (token.text.empty())
@@ -276,7 +277,9 @@ std::vector<AddedToken> readAddedTokens(const json &root,
     if (added.value("single_word", false))
       throw NotSupported(origin + ": the added token \"" + token.text +
                          "\" has single_word, which is not supported");
-    vocabulary.set(token.text, added["id"].get<uint64_t>(), origin);
+    auto id = added["id"].get<uint64_t>();
+    vocabulary.set(token.text, id, origin);
+    token.id = static_cast<int32_t>(id);
     tokens.push_back(std::move(token));
   }
   // Longest first, so that of two that begin alike the longer is found.
@@ -285,6 +288,23 @@ std::vector<AddedToken> readAddedTokens(const json &root,
                                           : a.text < b.text;
   });
   return tokens;
+}
+
+int32_t unknownOf(const json &model, const Vocabulary &vocabulary) {
+  const json &token = member(model, "unk_token");
+  return token.is_string() ? vocabulary.find(token.get<std::string>()) : -1;
+}
+
+std::vector<int32_t> byteTokens(const Vocabulary &vocabulary) {
+  std::vector<int32_t> ids;
+  for (int byte = 0; byte < 256; ++byte) {
+    char name[8];
+    std::snprintf(name, sizeof name, "<0x%02X>", byte);
+    ids.push_back(vocabulary.find(name));
+    if (ids.back() < 0)
+      return {};
+  }
+  return ids;
 }
 
 size_t skipSpace(std::string_view text, size_t at) {

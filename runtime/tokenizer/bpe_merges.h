@@ -20,6 +20,7 @@ namespace tfm {
 /// A token that is found in a text as it is spelt.
 struct AddedToken {
   std::string text;
+  int32_t id = 0;
   /// White space on these sides of it is part of it, and lost.
   bool stripsLeft = false, stripsRight = false;
   /// Whether it is looked for in the text as its normalizer leaves it.
@@ -85,16 +86,22 @@ std::vector<AddedToken> readAddedTokens(const nlohmann::json &root,
 std::vector<int32_t> readBegin(const nlohmann::json &root,
                                const Vocabulary &vocabulary);
 
+/// The id that a `model` gives to its unknown token; -1 without one.
+int32_t unknownOf(const nlohmann::json &model, const Vocabulary &vocabulary);
+
+/// The tokens of `<0x00>`, ..., or nothing unless there are all of them.
+std::vector<int32_t> byteTokens(const Vocabulary &vocabulary);
+
 /// Where the white space that begins at `at` ends, and where that begins that
 /// ends at `end`, not before `at`.
 size_t skipSpace(std::string_view text, size_t at);
 size_t skipSpaceBack(std::string_view text, size_t at, size_t end);
 
-/// Cuts a text at added tokens: calls `plain(text, offset)` for what lies
-/// between, `special(index)` for each.
-template <typename Plain, typename Special>
+/// Cuts a text at added tokens: appends the id of each to `ids`, and calls
+/// `plain(text, offset)` for what lies between.
+template <typename Plain>
 void cutAtTokens(std::string_view text, const std::vector<AddedToken> &tokens,
-                 Plain plain, Special special) {
+                 std::vector<int32_t> &ids, Plain plain) {
   // Where each token comes next; looked for again only behind it, so that many
   // of them take no longer than one.
   std::vector<size_t> next(tokens.size(), 0);
@@ -118,7 +125,7 @@ void cutAtTokens(std::string_view text, const std::vector<AddedToken> &tokens,
       plain(text.substr(at, end - at), at);
     if (!isToken)
       return;
-    special(which);
+    ids.push_back(tokens[which].id);
     at = found + tokens[which].text.size();
     if (tokens[which].stripsRight)
       at = skipSpace(text, at);

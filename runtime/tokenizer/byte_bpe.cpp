@@ -41,7 +41,7 @@ public:
     for (int byte = 0; byte < 256; ++byte)
       byteIds[byte] = vocabulary.find(ByteCharacters::get().text[byte]);
     for (const AddedToken &special : specials)
-      specialIds.insert(vocabulary.find(special.text));
+      specialIds.insert(special.id);
   }
 
   void encode(std::string_view text, std::vector<int32_t> &ids) const override {
@@ -51,10 +51,8 @@ public:
       text = normalized;
     }
     Encoder encoder(*this, ids);
-    cutAtTokens(
-        text, specials,
-        [&](std::string_view plain, size_t) { encoder.plain(plain); },
-        [&](size_t i) { ids.push_back(vocabulary.find(specials[i].text)); });
+    cutAtTokens(text, specials, ids,
+                [&](std::string_view plain, size_t) { encoder.plain(plain); });
   }
 
   void decode(int32_t id, int32_t, std::string &bytes) const override {
@@ -83,9 +81,9 @@ public:
                                         " " +
                                         std::string(vocabulary.token(right)));
     for (const AddedToken &special : specials)
-      root["added_tokens"].push_back(addedToken(
-          static_cast<uint64_t>(vocabulary.find(special.text)), special.text,
-          /*isSpecial=*/true));
+      root["added_tokens"].push_back(
+          addedToken(static_cast<uint64_t>(special.id), special.text,
+                     /*isSpecial=*/true));
     return root.dump();
   }
 
@@ -260,8 +258,8 @@ TokenizerPtr makeByteBpeTokenizer(const NamedText &vocabJson,
                                   const NamedText &merges) {
   Vocabulary vocabulary = Vocabulary::fromText(vocabJson);
   std::vector<AddedToken> specials;
-  if (vocabulary.find("<|endoftext|>") >= 0)
-    specials.push_back({"<|endoftext|>"});
+  if (int32_t end = vocabulary.find("<|endoftext|>"); end >= 0)
+    specials.push_back({"<|endoftext|>", end});
   auto result =
       std::make_unique<ByteBpe>(std::move(vocabulary), parseMerges(merges),
                                 specials, gpt2Pattern, merges.origin);

@@ -19,7 +19,6 @@
 #include "runtime/tokenizer/token_decoder.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 using nlohmann::json;
@@ -50,14 +49,6 @@ public:
       : VocabularyTokenizer(std::move(tokens)), added(std::move(addedTokens)),
         rules(std::move(rulesOfFile)), merges(list, vocabulary, origin),
         source(std::move(text)) {
-    bool all = true;
-    for (int byte = 0; byte < 256; ++byte) {
-      char name[8];
-      std::snprintf(name, sizeof name, "<0x%02X>", byte);
-      byteIds[byte] = vocabulary.find(name);
-      all &= byteIds[byte] >= 0;
-    }
-    hasBytes = all;
     merges.expectComplete(vocabulary, added, origin);
     // Those are found in a text that is normalised, as they are then.
     auto isFoundLater = [&](const AddedToken &token) {
@@ -65,7 +56,6 @@ public:
     };
     for (AddedToken token : added)
       if (isFoundLater(token)) {
-        normalizedIds.push_back(vocabulary.find(token.text));
         token.text = normalize(token.text, /*offset=*/0);
         normalized.push_back(std::move(token));
       }
@@ -73,12 +63,9 @@ public:
   }
 
   void encode(std::string_view text, std::vector<int32_t> &ids) const override {
-    cutAtTokens(
-        text, added,
-        [&](std::string_view plain, size_t offset) {
-          encodePlain(plain, offset, ids);
-        },
-        [&](size_t i) { ids.push_back(vocabulary.find(added[i].text)); });
+    cutAtTokens(text, added, ids, [&](std::string_view plain, size_t offset) {
+      encodePlain(plain, offset, ids);
+    });
   }
 
   void decode(int32_t id, int32_t previous, std::string &bytes) const override {
@@ -94,16 +81,16 @@ public:
   std::vector<int32_t> beginIds;
   int32_t unknown = -1;
   bool fuseUnknown = false;
-  bool byteFallback = false;
+  /// Those of bytes that no character has a token for; none without them.
+  std::vector<int32_t> byteIds;
 
 private:
   void encodePlain(std::string_view plain, size_t offset,
                    std::vector<int32_t> &ids) const {
     std::string text = normalize(plain, offset);
-    cutAtTokens(
-        text, normalized,
-        [&](std::string_view part, size_t) { encodePieces(part, ids); },
-        [&](size_t i) { ids.push_back(normalizedIds[i]); });
+    cutAtTokens(text, normalized, ids, [&](std::string_view part, size_t) {
+      encodePieces(part, ids);
+    });
   }
 
   std::string normalize(std::string_view plain, size_t offset) const {
@@ -141,7 +128,7 @@ private:
       std::string_view character = text.substr(at, bytes);
       at += bytes;
       int32_t id = vocabulary.find(character);
-      bool isUnknown = id < 0 && !(byteFallback && hasBytes);
+      bool isUnknown = id < 0 && byteIds.empty();
       if (id >= 0) {
         ids.push_back(id);
       } else if (!isUnknown) {
@@ -160,12 +147,9 @@ private:
   }
 
   std::vector<AddedToken> added, normalized;
-  std::vector<int32_t> normalizedIds;
   Rules rules;
   BpeMerges merges;
   std::string source;
-  int32_t byteIds[256];
-  bool hasBytes = false;
 };
 
 /// Reads the parts of a tokenizer.json that say how text is cut; what would be
@@ -260,16 +244,17 @@ TokenizerPtr charBpeFromJson(const json &root, std::string_view text,
   Vocabulary vocabulary = Vocabulary::fromJson(member(model, "vocab"), origin);
   std::vector<AddedToken> added = readAddedTokens(root, vocabulary, origin);
   std::vector<int32_t> begin = readBegin(root, vocabulary);
-  int32_t unknown = -1;
-  if (model.contains("unk_token") && model["unk_token"].is_string())
-    unknown = vocabulary.find(model["unk_token"].get<std::string>());
+  int32_t unknown = unknownOf(model, vocabulary);
+  std::vector<int32_t> bytes;
+  if (model.value("byte_fallback", false))
+    bytes = byteTokens(vocabulary);
   auto result = std::make_unique<CharBpe>(
       std::move(vocabulary), std::move(added), readMerges(model, origin),
       RuleReader(root, origin).read(), std::string(text), origin);
   result->beginIds = std::move(begin);
   result->unknown = unknown;
   result->fuseUnknown = model.value("fuse_unk", false);
-  result->byteFallback = model.value("byte_fallback", false);
+  result->byteIds = std::move(bytes);
   return result;
 }
 

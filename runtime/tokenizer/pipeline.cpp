@@ -22,7 +22,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -42,12 +41,6 @@ public:
   virtual void encode(std::string_view piece,
                       std::vector<int32_t> &ids) const = 0;
 };
-
-/// The id that `model` gives to its unknown token; -1 without one.
-int32_t unknownOf(const json &model, const Vocabulary &vocabulary) {
-  const json &token = member(model, "unk_token");
-  return token.is_string() ? vocabulary.find(token.get<std::string>()) : -1;
-}
 
 [[noreturn]] void failCharacter(std::string_view text) {
   int32_t value = decodeUtf8(text, 0).value;
@@ -165,19 +158,6 @@ private:
   size_t longest;
   TokenTree tree;
 };
-
-/// The tokens of `<0x00>`, ..., or nothing unless there are all of them.
-std::vector<int32_t> byteTokens(const Vocabulary &vocabulary) {
-  std::vector<int32_t> ids;
-  for (int byte = 0; byte < 256; ++byte) {
-    char name[8];
-    std::snprintf(name, sizeof name, "<0x%02X>", byte);
-    ids.push_back(vocabulary.find(name));
-    if (ids.back() < 0)
-      return {};
-  }
-  return ids;
-}
 
 /// The cut of a piece whose tokens' scores add up to the most (Viterbi).
 class Unigram : public PieceModel {
@@ -309,23 +289,15 @@ class PipelineTokenizer : public VocabularyTokenizer {
 public:
   void encode(std::string_view text, std::vector<int32_t> &ids) const override {
     std::string valid = replaceInvalidUtf8(text);
-    auto push = [&](const std::vector<AddedToken> &tokens) {
-      return [&](size_t i) { ids.push_back(vocabulary.find(tokens[i].text)); };
-    };
-    cutAtTokens(
-        valid, added,
-        [&](std::string_view plain, size_t offset) {
-          std::string normal = normalizer.apply(plain);
-          cutAtTokens(
-              normal, normalized,
-              [&](std::string_view part, size_t begin) {
-                for (const Piece &piece :
-                     cutter.cut({std::string(part), offset == 0 && begin == 0}))
-                  model->encode(piece.text, ids);
-              },
-              [&](size_t i) { ids.push_back(normalizedIds[i]); });
-        },
-        push(added));
+    cutAtTokens(valid, added, ids, [&](std::string_view plain, size_t offset) {
+      std::string normal = normalizer.apply(plain);
+      cutAtTokens(
+          normal, normalized, ids, [&](std::string_view part, size_t begin) {
+            for (const Piece &piece :
+                 cutter.cut({std::string(part), offset == 0 && begin == 0}))
+              model->encode(piece.text, ids);
+          });
+    });
   }
 
   void decode(int32_t id, int32_t previous, std::string &bytes) const override {
@@ -345,7 +317,6 @@ public:
   /// Those that are looked for in the text as it is, and in what its normalizer
   /// makes of it.
   std::vector<AddedToken> added, normalized;
-  std::vector<int32_t> normalizedIds;
   /// Tokens that no decoder changes.
   std::unordered_set<int32_t> asSpelt;
   Normalizer normalizer;
@@ -396,9 +367,8 @@ TokenizerPtr pipelineFromJson(const json &root, std::string_view text,
   result->normalizer = Normalizer::read(member(root, "normalizer"), origin);
   result->cutter = Cutter::read(member(root, "pre_tokenizer"), origin);
   for (AddedToken &token : readAddedTokens(root, vocabulary, origin)) {
-    int32_t id = vocabulary.find(token.text);
     if (result->cutter.hasBytes())
-      result->asSpelt.insert(id);
+      result->asSpelt.insert(token.id);
     if (!token.normalized || result->normalizer.isNothing()) {
       result->added.push_back(std::move(token));
       continue;
@@ -406,7 +376,6 @@ TokenizerPtr pipelineFromJson(const json &root, std::string_view text,
     token.text = result->normalizer.apply(token.text);
     if (token.text.empty())
       continue;
-    result->normalizedIds.push_back(id);
     result->normalized.push_back(std::move(token));
   }
   result->decoder =
