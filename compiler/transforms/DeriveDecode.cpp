@@ -176,6 +176,37 @@ private:
     size_t numUpdated() const { return updated.front().size(); }
   };
 
+  /// The arguments of the new function, in their order: new tokens, the first
+  /// position of each sequence, how many tokens count and which row is meant
+  /// where a caller says so, what an encoder made of the prompt, and caches.
+  struct Signature {
+    SmallVector<RankedTensorType> caches; ///< of one segment
+    RankedTensorType logits;
+    SmallVector<Type> inputs, outputs;
+    unsigned numTokens = 0, firstEncoded = 0, firstCache = 0;
+
+    unsigned position() const { return numTokens; }
+    unsigned length() const { return numTokens + 1; }
+    unsigned row() const { return firstEncoded - 1; }
+    unsigned numEncoded() const { return firstCache - firstEncoded; }
+    /// What stands for an argument of `forward`.
+    unsigned argumentOf(BlockArgument argument) const {
+      unsigned number = argument.getArgNumber();
+      return number < numTokens ? number : firstEncoded + number - numTokens;
+    }
+  };
+
+  /// One number for each row of new tokens, which are those of a sequence or of
+  /// a segment.
+  RankedTensorType perSequence() {
+    return RankedTensorType::get({analysis.batch() * segments},
+                                 builder.getI32Type());
+  }
+  Signature makeSignature();
+  func::FuncOp declare(const Signature &signature);
+  void bindArguments(Block &body, const Signature &signature,
+                     BlockState &state);
+  void findLast(Value length, Value start);
   void cloneBlock(Block &block, BlockState &state);
   void cloneRepeat(RepeatOp repeat, BlockState &state);
   void cloneAttention(AttentionOp attention, BlockState &state);
@@ -563,112 +594,131 @@ void StepBuilder::findSuffix() {
   }
 }
 
-func::FuncOp StepBuilder::build() {
+StepBuilder::Signature StepBuilder::makeSignature() {
   Block &block = forward.getBody().front();
-  int64_t batch = analysis.batch(), rows = batch * segments;
-  Type integer = builder.getI32Type();
-  auto perSequence = RankedTensorType::get({rows}, integer);
-  auto tokens = RankedTensorType::get({rows, count / segments}, integer);
-  SmallVector<RankedTensorType> caches;
-  collectCaches(block, analysis, cacheShape, {}, caches);
-  // What an encoder made of the prompt stands behind the tokens.
+  Signature signature;
+  collectCaches(block, analysis, cacheShape, {}, signature.caches);
+  RankedTensorType each = perSequence();
+  int64_t rows = each.getNumElements();
   ArrayRef<BlockArgument> arguments = block.getArguments(),
                           encoded = arguments.drop_until(isOfEncoder);
-  auto numTokens = static_cast<unsigned>(arguments.size() - encoded.size());
-  SmallVector<Type> inputs(numTokens, tokens);
-  inputs.push_back(perSequence);
+  signature.numTokens =
+      static_cast<unsigned>(arguments.size() - encoded.size());
+  SmallVector<Type> &inputs = signature.inputs;
+  inputs.append(signature.numTokens, each.clone({rows, count / segments}));
+  inputs.push_back(each); // position
   if (prefill)
-    inputs.push_back(perSequence);
+    inputs.push_back(each); // length
   if (hasRow)
-    inputs.push_back(perSequence);
-  size_t firstEncoded = inputs.size();
+    inputs.push_back(each);
+  signature.firstEncoded = static_cast<unsigned>(inputs.size());
   for (BlockArgument argument : encoded)
     inputs.push_back(argument.getType());
-  size_t firstCache = inputs.size();
-  size_t numCaches = segments * caches.size();
+  signature.firstCache = static_cast<unsigned>(inputs.size());
   for (int64_t segment = 0; segment < segments; ++segment)
-    inputs.append(caches.begin(), caches.end());
-  Operation *terminator = block.getTerminator();
-  RankedTensorType all = tensorType(terminator->getOperand(0));
-  SmallVector<int64_t> logitsShape = {rows, all.getShape().back()};
-  if (kind == ProgramKind::Verify)
-    logitsShape.insert(logitsShape.begin() + 1, count);
-  auto logits = RankedTensorType::get(logitsShape, all.getElementType());
-  SmallVector<Type> outputs = {logits};
-  outputs.append(inputs.begin() + firstCache, inputs.end());
+    llvm::append_range(inputs, signature.caches);
 
-  builder.setInsertionPointAfter(forward);
-  auto step = func::FuncOp::create(builder, loc, nameOf(kind),
-                                   builder.getFunctionType(inputs, outputs));
-  auto argumentOf = [&](BlockArgument argument) {
-    unsigned number = argument.getArgNumber();
-    return number < numTokens
-               ? number
-               : static_cast<unsigned>(firstEncoded) + number - numTokens;
-  };
-  for (BlockArgument argument : arguments)
-    step.setArgAttrs(argumentOf(argument),
+  RankedTensorType all = tensorType(block.getTerminator()->getOperand(0));
+  SmallVector<int64_t> shape = {rows, all.getShape().back()};
+  if (kind == ProgramKind::Verify)
+    shape.insert(shape.begin() + 1, count);
+  signature.logits = RankedTensorType::get(shape, all.getElementType());
+  signature.outputs = {signature.logits};
+  signature.outputs.append(inputs.begin() + signature.firstCache, inputs.end());
+  return signature;
+}
+
+func::FuncOp StepBuilder::declare(const Signature &signature) {
+  auto step = func::FuncOp::create(
+      builder, loc, nameOf(kind),
+      builder.getFunctionType(signature.inputs, signature.outputs));
+  for (BlockArgument argument : forward.getArguments())
+    step.setArgAttrs(signature.argumentOf(argument),
                      forward.getArgAttrDict(argument.getArgNumber()));
-  step.setArgAttr(numTokens, "tfm.name", builder.getStringAttr("position"));
+  auto name = [&](unsigned argument, StringRef text) {
+    step.setArgAttr(argument, "tfm.name", builder.getStringAttr(text));
+  };
+  name(signature.position(), "position");
   if (prefill)
-    step.setArgAttr(numTokens + 1, "tfm.name", builder.getStringAttr("length"));
+    name(signature.length(), "length");
   if (hasRow) {
-    auto row = static_cast<unsigned>(firstEncoded) - 1;
-    step.setArgAttr(row, "tfm.name", builder.getStringAttr("row"));
-    step.setArgAttr(row, "tfm.row", builder.getUnitAttr());
+    name(signature.row(), "row");
+    step.setArgAttr(signature.row(), "tfm.row", builder.getUnitAttr());
   }
   step.setResultAttr(0, "tfm.name", builder.getStringAttr("logits"));
-  for (size_t i = 0; i < numCaches; ++i) {
+  size_t numCaches = signature.caches.size();
+  for (size_t i = 0; i < segments * numCaches; ++i) {
+    // What an encoder made are the first caches.
     auto region = ArenaRegion::ofCache(
-        static_cast<int64_t>(encoded.size() + i % caches.size()));
-    auto argument = static_cast<unsigned>(firstCache + i);
+        static_cast<int64_t>(signature.numEncoded() + i % numCaches));
+    auto argument = static_cast<unsigned>(signature.firstCache + i);
     auto result = static_cast<unsigned>(1 + i);
     region.setArgument(step, argument);
     region.setResult(step, result);
     if (segments == 1)
       continue;
     auto segment =
-        builder.getI64IntegerAttr(static_cast<int64_t>(i / caches.size()));
+        builder.getI64IntegerAttr(static_cast<int64_t>(i / numCaches));
     step.setArgAttr(argument, "tfm.segment", segment);
     step.setResultAttr(result, "tfm.segment", segment);
   }
+  return step;
+}
 
+void StepBuilder::bindArguments(Block &body, const Signature &signature,
+                                BlockState &state) {
+  auto tokens =
+      RankedTensorType::get({analysis.batch(), count}, builder.getI32Type());
+  for (BlockArgument argument : forward.getArguments()) {
+    Value own = body.getArgument(signature.argumentOf(argument));
+    if (argument.getArgNumber() < signature.numTokens)
+      own = b.reshape(own, tokens);
+    state.values.map(argument, own);
+  }
+  state.start = body.getArgument(signature.position());
+  state.ids = positionsFrom(state.start, count / segments);
+  size_t numCaches = signature.caches.size();
+  for (size_t i = 0; i < segments * numCaches; ++i)
+    state.caches[i / numCaches].push_back(
+        body.getArgument(static_cast<unsigned>(signature.firstCache + i)));
+}
+
+/// Finds the last tokens of a chunk, of which so many count from the left in
+/// each row.
+void StepBuilder::findLast(Value length, Value start) {
+  RankedTensorType each = perSequence();
+  auto number = [&](int64_t value) -> Value {
+    return ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(each, static_cast<int32_t>(value)));
+  };
+  // Of a row without new tokens any value will do.
+  Value index =
+      MaxOp::create(builder, loc, b.sub(length, number(1)), number(0));
+  lastIds = positionsFrom(b.add(start, index), 1);
+  if (segments > 1)
+    index = b.add(index, b.mul(IotaOp::create(builder, loc, each, 0),
+                               number(count / segments)));
+  lastIndex = b.reshape(index, each.clone({analysis.batch(), segments}));
+}
+
+func::FuncOp StepBuilder::build() {
+  Block &block = forward.getBody().front();
+  const Signature signature = makeSignature();
+  builder.setInsertionPointAfter(forward);
+  func::FuncOp step = declare(signature);
   Block *body = step.addEntryBlock();
   builder.setInsertionPointToStart(body);
   BlockState state(segments);
-  for (BlockArgument argument : arguments) {
-    Value own = body->getArgument(argumentOf(argument));
-    if (argument.getArgNumber() < numTokens)
-      own = b.reshape(own, RankedTensorType::get({batch, count}, integer));
-    state.values.map(argument, own);
-  }
-  state.start = body->getArgument(numTokens);
-  state.ids = positionsFrom(state.start, count / segments);
-  for (size_t i = 0; i < numCaches; ++i)
-    state.caches[i / caches.size()].push_back(
-        body->getArgument(static_cast<unsigned>(firstCache + i)));
+  bindArguments(*body, signature, state);
   if (prefill) {
     findSuffix();
-    // Of a row without new tokens any value will do.
-    Value length = body->getArgument(numTokens + 1);
-    auto number = [&](int32_t value) -> Value {
-      return ConstantOp::create(builder, loc,
-                                DenseElementsAttr::get(perSequence, value));
-    };
-    Value index =
-        MaxOp::create(builder, loc, b.sub(length, number(1)), number(0));
-    lastIds = positionsFrom(b.add(state.start, index), 1);
-    if (segments > 1)
-      index =
-          b.add(index, b.mul(IotaOp::create(builder, loc, perSequence, 0),
-                             number(static_cast<int32_t>(count / segments))));
-    lastIndex =
-        b.reshape(index, RankedTensorType::get({batch, segments}, integer));
+    findLast(body->getArgument(signature.length()), state.start);
   }
   cloneBlock(block, state);
-  Value result = prefill ? inSuffix(terminator->getOperand(0), state)
-                         : state.values.lookup(terminator->getOperand(0));
-  SmallVector<Value> results = {b.reshape(result, logits)};
+  Value logits = block.getTerminator()->getOperand(0);
+  logits = prefill ? inSuffix(logits, state) : state.values.lookup(logits);
+  SmallVector<Value> results = {b.reshape(logits, signature.logits)};
   for (ArrayRef<Value> updated : state.updated)
     llvm::append_range(results, updated);
   func::ReturnOp::create(builder, loc, results);
