@@ -46,6 +46,11 @@ struct ReportArguments {
   std::vector<int64_t> processes;  ///< the same
   std::optional<std::string> network;
   std::string latency, step;
+
+  /// Whether FLOPs are counted, for which a model is differentiated.
+  bool countsFlops() const {
+    return against.empty() && (view.flops || format != "text");
+  }
 };
 
 } // namespace
@@ -118,12 +123,13 @@ static CompiledModel loadSubject(const ReportArguments &arguments,
 
 static int sweep(const ReportArguments &arguments,
                  llvm::ArrayRef<SweepAxis> axes, const ModelReport &base,
-                 bool flops, llvm::raw_ostream &os) {
+                 llvm::raw_ostream &os) {
   std::vector<SweepPoint> points = gridOf(axes);
   for (SweepPoint &point : points)
     if (CompiledModel model = loadPoint(arguments, axes, point, point.problem);
         model.module)
-      point.report = makeModelReport(model, ReportView(), flops);
+      point.report =
+          makeModelReport(model, ReportView(), arguments.countsFlops());
   // Where nothing is possible there is one reason, and no table.
   bool possible = llvm::any_of(
       points, [](const SweepPoint &point) { return point.report.has_value(); });
@@ -302,20 +308,44 @@ static ShareRequest shareRequest(const ReportArguments &arguments) {
   return request;
 }
 
+/// Takes into view what the form asked for shows of every model, and what
+/// belongs to something that is asked for.
+static void completeView(ReportArguments &arguments) {
+  ReportView &view = arguments.view;
+  if (arguments.depth >= 0)
+    view.depth = arguments.depth;
+  bool html = arguments.format == "html";
+  view.shapes |= html || arguments.format == "json";
+  view.memory |= html || !arguments.processes.empty();
+}
+
+/// Writes what is asked for; gives the exit status.
+static int writeReport(const ReportArguments &arguments,
+                       llvm::ArrayRef<SweepAxis> axes,
+                       const CompiledModel &model, const ModelReport &result,
+                       llvm::raw_ostream &os) {
+  if (!arguments.sweep.empty())
+    return sweep(arguments, axes, result, os);
+  if (!arguments.against.empty())
+    return against(arguments, result, describe(model), os);
+  if (arguments.format == "json")
+    writeJson(result, arguments.view, os);
+  else if (arguments.format == "html")
+    writeHtml(result, os);
+  else if (arguments.format == "csv")
+    writeCsv(result, arguments.view, os);
+  else
+    writeText(result, arguments.view, os);
+  return 0;
+}
+
 static int report(ReportArguments arguments) {
   takeProcesses(arguments);
   checkCombination(arguments);
   ShareRequest shares = shareRequest(arguments);
+  completeView(arguments);
   if (isInput(arguments.output, arguments.against))
     return 1;
-  if (arguments.depth >= 0)
-    arguments.view.depth = arguments.depth;
-  bool json = arguments.format == "json", html = arguments.format == "html";
-  arguments.view.shapes |= json || html;
-  arguments.view.memory |= html || !shares.processes.empty();
-  bool flops = arguments.view.flops || arguments.format != "text";
-  if (!arguments.against.empty())
-    flops = false;
 
   // Without a plan a name that is none is a mistake, too.
   const KernelTarget *target = nullptr;
@@ -339,6 +369,7 @@ static int report(ReportArguments arguments) {
     messages() << "tfmc: error: " << why << '\n';
     return 1;
   }
+  bool flops = arguments.countsFlops();
   bool asksProducts = flops && !arguments.view.memory &&
                       arguments.sweep.empty() &&
                       !multipliesAsWritten(*model.module);
@@ -347,7 +378,9 @@ static int report(ReportArguments arguments) {
     if (!target)
       return 2;
   }
-  ModelReport result = makeModelReport(model, arguments.view, flops, html);
+  ModelReport result =
+      makeModelReport(model, arguments.view, flops,
+                      /*constants=*/arguments.format == "html");
   if (auto forward = findProgram(*model.module, ProgramKind::Forward);
       forward && generates(forward))
     if (auto obstacle = decodeObstacle(*model.module))
@@ -365,103 +398,114 @@ static int report(ReportArguments arguments) {
 
   std::string text;
   llvm::raw_string_ostream os(text);
-  int status = 0;
-  if (!arguments.sweep.empty())
-    status = sweep(arguments, axes, result, flops, os);
-  else if (!arguments.against.empty())
-    status = against(arguments, result, describe(model), os);
-  else if (json)
-    writeJson(result, arguments.view, os);
-  else if (html)
-    writeHtml(result, os);
-  else if (arguments.format == "csv")
-    writeCsv(result, arguments.view, os);
-  else
-    writeText(result, arguments.view, os);
+  int status = writeReport(arguments, axes, model, result, os);
   return writeOutput(arguments.output, text) ? status : 1;
 }
 
-void tfm::addReportCommand(CLI::App &app, int &status) {
-  auto arguments = std::make_shared<ReportArguments>();
-  ReportView &view = arguments->view;
-  CLI::App *command = app.add_subcommand(
-      "report", "What a model consists of and what it costs");
+/// What a report shows of a model.
+static void addViewOptions(CLI::App &command, ReportView &view) {
+  command.add_flag("--tensors", view.tensors, "Every tensor of a checkpoint");
+  command.add_flag("--formulas", view.formulas,
+                   "The formula beside each number of parameters");
+  command.add_flag("--shapes", view.shapes,
+                   "The shapes of all arguments, named values and results");
+  command.add_flag("--flops", view.flops,
+                   "FLOPs of a token forward and of a training step");
+  command.add_flag("--memory", view.memory,
+                   "The memory of a build, from the plan that it would use");
+}
+
+/// Of what processes share: those of `shareRequest`.
+static void addShareOptions(CLI::App &command, ReportArguments &arguments) {
   command
-      ->add_option("FILE", arguments->file, "The model, - for standard input")
-      ->required()
-      ->check(usage::path());
-  addDefineOption(*command, arguments->defines);
-  command->add_flag("--tensors", view.tensors, "Every tensor of a checkpoint");
-  command->add_flag("--formulas", view.formulas,
-                    "The formula beside each number of parameters");
-  command->add_flag("--shapes", view.shapes,
-                    "The shapes of all arguments, named values and results");
-  command->add_flag("--flops", view.flops,
-                    "FLOPs of a token forward and of a training step");
-  command->add_flag("--memory", view.memory,
-                    "The memory of a build, from the plan that it would use");
-  command
-      ->add_option("--processes", arguments->counts,
-                   "What each of so many processes has and sends that share an "
-                   "update (2, or 2,4,8), with --memory")
+      .add_option("--processes", arguments.counts,
+                  "What each of so many processes has and sends that share an "
+                  "update (2, or 2,4,8), with --memory")
       ->type_name("N,N,...")
       ->allow_extra_args(false);
   CLI::Option *network =
       command
-          ->add_option("--network", arguments->network,
-                       "Of processes: predict a step's time where each sends "
-                       "so much in a second (100Gbit/s)")
+          .add_option("--network", arguments.network,
+                      "Of processes: predict a step's time where each sends "
+                      "so much in a second (100Gbit/s)")
           ->type_name("SPEED");
   command
-      ->add_option("--latency", arguments->latency,
-                   "With --network: how long a message is on its way (5us)")
+      .add_option("--latency", arguments.latency,
+                  "With --network: how long a message is on its way (5us)")
       ->type_name("TIME")
       ->needs(network);
   command
-      ->add_option("--step", arguments->step,
-                   "With --network: what an update takes one process (0.65s), "
-                   "where it was measured")
+      .add_option("--step", arguments.step,
+                  "With --network: what an update takes one process (0.65s), "
+                  "where it was measured")
       ->type_name("TIME")
       ->needs(network);
-  command->add_option("--target", arguments->target, "Plan for cpu or cuda")
+}
+
+/// Of the build that is planned.
+static void addBuildOptions(CLI::App &command, ReportArguments &arguments) {
+  command.add_option("--target", arguments.target, "Plan for cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  command->add_option("--cpu", arguments->cpu,
-                      "Plan for this CPU, by LLVM's name");
+  command.add_option("--cpu", arguments.cpu,
+                     "Plan for this CPU, by LLVM's name");
   command
-      ->add_option("--precision", arguments->precision,
-                   "f32 or bf16: what the recipe has to say")
+      .add_option("--precision", arguments.precision,
+                  "f32 or bf16: what the recipe has to say")
       ->check(CLI::IsMember({"f32", "bf16"}));
+}
+
+static void addFormOptions(CLI::App &command, ReportArguments &arguments) {
   command
-      ->add_option("--depth", arguments->depth,
-                   "Levels of the tree; with --sweep: a column for each module "
-                   "down to this level")
+      .add_option("--depth", arguments.depth,
+                  "Levels of the tree; with --sweep: a column for each module "
+                  "down to this level")
       ->transform(usage::wholeNumber(0, std::numeric_limits<int>::max()));
-  command->add_option("--format", arguments->format, "text, json, csv or html")
+  command.add_option("--format", arguments.format, "text, json, csv or html")
       ->check(CLI::IsMember({"text", "json", "csv", "html"}));
   command
-      ->add_option("-o,--output", arguments->output,
-                   "Write to a file instead of standard output")
+      .add_option("-o,--output", arguments.output,
+                  "Write to a file instead of standard output")
       ->check(usage::path());
+}
+
+/// Of what a report is instead: a table of many models, or a comparison.
+static void addOtherReports(CLI::App &command, ReportArguments &arguments) {
   CLI::Option *sweep =
       command
-          ->add_option("--sweep", arguments->sweep,
-                       "A table over values of a hyperparameter "
-                       "(layers=2,4,8); repeatable: the grid of all. Of "
-                       "`processes` that of --processes")
+          .add_option("--sweep", arguments.sweep,
+                      "A table over values of a hyperparameter "
+                      "(layers=2,4,8); repeatable: the grid of all. Of "
+                      "`processes` that of --processes")
           ->type_name("NAME=V,V,...")
           ->allow_extra_args(false);
   CLI::Option *against =
       command
-          ->add_option("--against", arguments->against,
-                       "Compare with a checkpoint, tensor by tensor: names, "
-                       "shapes and types; exit status 1 where they differ")
+          .add_option("--against", arguments.against,
+                      "Compare with a checkpoint, tensor by tensor: names, "
+                      "shapes and types; exit status 1 where they differ")
           ->type_name("DIR|FILE.safetensors")
           ->transform(usage::folder())
           ->excludes(sweep);
   command
-      ->add_flag("--values", arguments->values,
-                 "With --against: read the values, too; copies of one tensor "
-                 "must be equal, and all values finite")
+      .add_flag("--values", arguments.values,
+                "With --against: read the values, too; copies of one tensor "
+                "must be equal, and all values finite")
       ->needs(against);
-  command->callback([arguments, &status] { status = report(*arguments); });
+}
+
+void tfm::addReportCommand(CLI::App &app, int &status) {
+  auto arguments = std::make_shared<ReportArguments>();
+  CLI::App &command = *app.add_subcommand(
+      "report", "What a model consists of and what it costs");
+  command
+      .add_option("FILE", arguments->file, "The model, - for standard input")
+      ->required()
+      ->check(usage::path());
+  addDefineOption(command, arguments->defines);
+  addViewOptions(command, arguments->view);
+  addShareOptions(command, *arguments);
+  addBuildOptions(command, *arguments);
+  addFormOptions(command, *arguments);
+  addOtherReports(command, *arguments);
+  command.callback([arguments, &status] { status = report(*arguments); });
 }
