@@ -317,6 +317,11 @@ bool isEqual(const json &a, const json &b) {
   return a == b;
 }
 
+bool isOneOf(const json &value, const json &wanted) {
+  return wanted.is_array() ? std::ranges::find(wanted, value) != wanted.end()
+                           : value == wanted;
+}
+
 namespace {
 
 /// Whether a value says nothing: null, false, or empty.
@@ -335,20 +340,6 @@ std::string shown(const json &value) {
 /// What `words` of a rule call a value.
 std::string wordOf(const json &value) {
   return value.is_string() ? value.get<std::string>() : shown(value);
-}
-
-bool isSame(const json &a, const json &b) {
-  if (a.is_number() && b.is_number())
-    return a.get<double>() == b.get<double>();
-  return a == b;
-}
-
-/// Whether `value` is `wanted`, or of a list one of it.
-bool isOneOf(const json &value, const json &wanted) {
-  if (wanted.is_array())
-    return std::ranges::any_of(
-        wanted, [&](const json &one) { return isSame(value, one); });
-  return isSame(value, wanted);
 }
 
 /// What a table does with a path: whether it has a rule for it, or for what is
@@ -420,7 +411,7 @@ private:
       const json *found = findKey(config, other);
       if (!found || (value && found->is_null()))
         continue;
-      if (value && !value->is_null() && !isSame(*found, *value))
+      if (value && !value->is_null() && *found != *value)
         problem = fmt::format("its other name {} is {}: which of the two "
                               "is meant is unknown",
                               other, shown(*found));
@@ -479,7 +470,7 @@ private:
     if (counts.empty() || !list.is_array())
       return "";
     json count = effective(counts);
-    if (isSame(count, list.size()))
+    if (count == list.size())
       return "";
     return fmt::format("it has {} entries, but {} is {}", list.size(), counts,
                        shown(count));

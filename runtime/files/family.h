@@ -72,6 +72,9 @@ std::vector<FamilyKey> readByFamily(const nlohmann::json &family,
 /// precision.
 bool isEqual(const nlohmann::json &a, const nlohmann::json &b);
 
+/// Whether a value is `wanted`, or of a list one of it.
+bool isOneOf(const nlohmann::json &value, const nlohmann::json &wanted);
+
 /// A config.json that `readByFamily` reads the same hyperparameters from.
 /// `values` has those that are not none, and `valueOf` is what a text of the
 /// table comes to in the model, or nothing where nobody knows. Throws

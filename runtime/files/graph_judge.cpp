@@ -29,12 +29,6 @@ json parse(const std::string &text, json empty) {
   return text.empty() ? std::move(empty) : json::parse(text);
 }
 
-/// Whether a value is `wanted`, or of a list one of it.
-bool isOneOf(const json &value, const json &wanted) {
-  return wanted.is_array() ? std::ranges::find(wanted, value) != wanted.end()
-                           : value == wanted;
-}
-
 class GraphJudge {
 public:
   GraphJudge(const json &config, const ModelDescription &model)
