@@ -81,6 +81,23 @@ std::vector<AddedToken> readAddedTokens(const nlohmann::json &root,
                                         Vocabulary &vocabulary,
                                         const std::string &origin);
 
+/// Takes from added tokens those that are looked for in what a normalizer makes
+/// of a text, and gives them as it makes them. One of which it leaves nothing
+/// is in no text.
+template <typename Normalize>
+std::vector<AddedToken> takeNormalized(std::vector<AddedToken> &added,
+                                       Normalize normalize) {
+  std::vector<AddedToken> others, normalized;
+  for (AddedToken &token : added) {
+    if (token.normalized)
+      token.text = normalize(token.text);
+    if (!token.text.empty())
+      (token.normalized ? normalized : others).push_back(std::move(token));
+  }
+  added = std::move(others);
+  return normalized;
+}
+
 /// The tokens that a tokenizer.json puts before a text (`post_processor`), such
 /// as `<s>`.
 std::vector<int32_t> readBegin(const nlohmann::json &root,

@@ -50,16 +50,10 @@ public:
         rules(std::move(rulesOfFile)), merges(list, vocabulary, origin),
         source(std::move(text)) {
     merges.expectComplete(vocabulary, added, origin);
-    // Those are found in a text that is normalised, as they are then.
-    auto isFoundLater = [&](const AddedToken &token) {
-      return token.normalized && rules.isNormalizer();
-    };
-    for (AddedToken token : added)
-      if (isFoundLater(token)) {
-        token.text = normalize(token.text, /*offset=*/0);
-        normalized.push_back(std::move(token));
-      }
-    std::erase_if(added, isFoundLater);
+    if (rules.isNormalizer())
+      normalized = takeNormalized(added, [&](const std::string &text) {
+        return normalize(text, /*offset=*/0);
+      });
   }
 
   void encode(std::string_view text, std::vector<int32_t> &ids) const override {

@@ -366,18 +366,15 @@ TokenizerPtr pipelineFromJson(const json &root, std::string_view text,
     throw InputError(origin + ": `unk_id` of its model is no token");
   result->normalizer = Normalizer::read(member(root, "normalizer"), origin);
   result->cutter = Cutter::read(member(root, "pre_tokenizer"), origin);
-  for (AddedToken &token : readAddedTokens(root, vocabulary, origin)) {
-    if (result->cutter.hasBytes())
+  result->added = readAddedTokens(root, vocabulary, origin);
+  if (result->cutter.hasBytes())
+    for (const AddedToken &token : result->added)
       result->asSpelt.insert(token.id);
-    if (!token.normalized || result->normalizer.isNothing()) {
-      result->added.push_back(std::move(token));
-      continue;
-    }
-    token.text = result->normalizer.apply(token.text);
-    if (token.text.empty())
-      continue;
-    result->normalized.push_back(std::move(token));
-  }
+  if (!result->normalizer.isNothing())
+    result->normalized =
+        takeNormalized(result->added, [&](const std::string &text) {
+          return result->normalizer.apply(text);
+        });
   result->decoder =
       TokenDecoder::read(member(root, "decoder"), [&](const json &value) {
         refuseStep("decoder", value, origin);

@@ -520,6 +520,21 @@ TEST(CharBpe, FindsAddedTokensInNormalizedTexts) {
             (Ids{17, 16, 16, 13, 14, 17, 1, 13, 14, 16}));
 }
 
+// One of which the normalizer leaves nothing is found nowhere, and not
+// everywhere without end.
+TEST(CharBpe, FindsNoAddedTokenThatIsEmptyOnceNormalized) {
+  TokenizerPtr tokenizer = parseTokenizerJson(R"({
+    "added_tokens": [{"id": 3, "content": "x", "normalized": true}],
+    "normalizer": {"type": "Replace", "pattern": {"String": "x"},
+                   "content": ""},
+    "pre_tokenizer": null, "post_processor": null,
+    "decoder": {"type": "Fuse"},
+    "model": {"type": "BPE", "unk_token": null, "byte_fallback": true,
+      "merges": [], "vocab": {"a": 0, "b": 1, "c": 2}}})",
+                                              "x.json");
+  EXPECT_EQ(tokenizer->ids("axbxc"), (std::vector<int32_t>{0, 1, 2}));
+}
+
 TEST(CharBpe, KeepsAnyBytes) {
   TokenizerPtr tokenizer =
       parseTokenizerJson(contentOf(llamaFixture + "gemma.json"), "gemma.json");
