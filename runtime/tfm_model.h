@@ -144,6 +144,28 @@ extern "C" {
 #define TFM_SQUARES "squares"
 #define TFM_REFRESH "refresh"
 
+/// The names of their inputs and outputs.
+#define TFM_IN_TOKENS "tokens"
+#define TFM_IN_TARGETS "targets"
+#define TFM_IN_SOURCE "source"
+#define TFM_IN_PRESENT "present"
+#define TFM_IN_COUNT "count"
+#define TFM_IN_RNG "rng"
+#define TFM_IN_HYPER "hyper"
+#define TFM_IN_ROW "row"
+#define TFM_IN_SCALE "scale"
+#define TFM_IN_POSITION "position"
+#define TFM_IN_LENGTH "length"
+#define TFM_OUT_LOGITS "logits"
+#define TFM_OUT_CANDIDATES "candidates"
+#define TFM_OUT_CANDIDATE_IDS "candidate_ids"
+#define TFM_OUT_LOSS "loss"
+#define TFM_OUT_LOSSES "losses"
+#define TFM_OUT_RIGHT "right"
+#define TFM_OUT_SURPRISALS "surprisals"
+#define TFM_OUT_GRAD_NORM "grad_norm"
+#define TFM_OUT_SQUARES "squares"
+
 /// What products are made of (`tfm_launch.products`): multiply-adds of f32, to
 /// which what is narrower is widened, or sums of products of two bf16, in
 /// vectors (AVX512-BF16, AArch64's BF16), in tiles (AMX) or by the tensor cores

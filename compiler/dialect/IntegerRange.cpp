@@ -7,7 +7,9 @@
 
 #include "compiler/dialect/IntegerRange.h"
 
+#include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
+#include "runtime/tfm_model.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLExtras.h"
@@ -215,10 +217,9 @@ IntegerRange IntegerRanges::ofArgument(BlockArgument argument) {
   auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
   if (!function)
     return {};
-  auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                    "tfm.name");
-  if (tokens && name &&
-      llvm::is_contained({"tokens", "targets", "source"}, name.getValue()))
+  StringRef name = nameOfArgument(function, argument.getArgNumber());
+  if (tokens && (name == TFM_IN_TOKENS || name == TFM_IN_TARGETS ||
+                 name == TFM_IN_SOURCE))
     return {0, *tokens - 1};
   return {IntegerRange::lowest, IntegerRange::highest, true};
 }

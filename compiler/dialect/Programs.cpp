@@ -67,6 +67,7 @@ std::optional<Kind> kindIn(const std::pair<Kind, StringLiteral> (&names)[count],
   return std::nullopt;
 }
 
+constexpr StringLiteral nameAttribute = "tfm.name";
 constexpr StringLiteral regionAttribute = "tfm.region";
 
 std::optional<ArenaRegion> regionIn(StringAttr name) {
@@ -85,14 +86,42 @@ func::FuncOp tfm::findProgram(ModuleOp module, ProgramKind kind) {
   return module.lookupSymbol<func::FuncOp>(nameOf(kind));
 }
 
+StringRef tfm::nameOfArgument(func::FuncOp function, unsigned number) {
+  auto name = function.getArgAttrOfType<StringAttr>(number, nameAttribute);
+  return name ? name.getValue() : StringRef();
+}
+
+StringRef tfm::nameOfResult(func::FuncOp function, unsigned number) {
+  auto name = function.getResultAttrOfType<StringAttr>(number, nameAttribute);
+  return name ? name.getValue() : StringRef();
+}
+
+void tfm::nameArgument(func::FuncOp function, unsigned number, StringRef name) {
+  function.setArgAttr(number, nameAttribute,
+                      StringAttr::get(function.getContext(), name));
+}
+
+void tfm::nameResult(func::FuncOp function, unsigned number, StringRef name) {
+  function.setResultAttr(number, nameAttribute,
+                         StringAttr::get(function.getContext(), name));
+}
+
+std::optional<unsigned> tfm::findArgument(func::FuncOp function,
+                                          StringRef name) {
+  for (unsigned i = 0, end = function.getNumArguments(); i != end; ++i)
+    if (nameOfArgument(function, i) == name)
+      return i;
+  return std::nullopt;
+}
+
 LogicalResult tfm::addResult(func::FuncOp function, Value value,
                              StringRef name) {
   Operation *end = function.getBody().front().getTerminator();
   end->insertOperands(end->getNumOperands(), value);
   Builder b(function.getContext());
-  return function.insertResult(
-      function.getNumResults(), value.getType(),
-      b.getDictionaryAttr(b.getNamedAttr("tfm.name", b.getStringAttr(name))));
+  return function.insertResult(function.getNumResults(), value.getType(),
+                               b.getDictionaryAttr(b.getNamedAttr(
+                                   nameAttribute, b.getStringAttr(name))));
 }
 
 ArrayRef<ProgramKind> tfm::builtPrograms() {

@@ -55,6 +55,19 @@ llvm::StringRef nameOf(ProgramKind kind);
 std::optional<ProgramKind> programKind(llvm::StringRef name);
 /// Null where the module has none.
 mlir::func::FuncOp findProgram(mlir::ModuleOp module, ProgramKind kind);
+
+/// What an argument or a result of a function is called (`tfm.name`), as the
+/// model's text does or one of `runtime/tfm_model.h`; empty where it has no
+/// name.
+llvm::StringRef nameOfArgument(mlir::func::FuncOp function, unsigned number);
+llvm::StringRef nameOfResult(mlir::func::FuncOp function, unsigned number);
+void nameArgument(mlir::func::FuncOp function, unsigned number,
+                  llvm::StringRef name);
+void nameResult(mlir::func::FuncOp function, unsigned number,
+                llvm::StringRef name);
+/// The number of the argument of that name; nothing where there is none.
+std::optional<unsigned> findArgument(mlir::func::FuncOp function,
+                                     llvm::StringRef name);
 /// Makes `value` one more result of a function, by that name.
 llvm::LogicalResult addResult(mlir::func::FuncOp function, mlir::Value value,
                               llvm::StringRef name);

@@ -13,6 +13,7 @@
 #include "compiler/schedule/SchedDialect.h"
 #include "compiler/schedule/View.h"
 #include "compiler/transforms/ReadRecipe.h"
+#include "runtime/tfm_model.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -141,7 +142,7 @@ static MemoryPhase phaseOf(sched::ProgramOp program,
 /// The shape of the tokens that a program takes; empty where it takes none.
 static llvm::ArrayRef<int64_t> tokensOf(sched::ProgramOp program) {
   for (auto input : program.getBlock()->getOps<sched::InputOp>())
-    if (input.getName() == "tokens")
+    if (input.getName() == TFM_IN_TOKENS)
       return input.getView().getType().getShape();
   return {};
 }

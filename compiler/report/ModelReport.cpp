@@ -14,6 +14,7 @@
 #include "compiler/support/Polynomial.h"
 #include "compiler/transforms/ReadRecipe.h"
 #include "compiler/transforms/StoreWeights.h"
+#include "runtime/tfm_model.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -605,10 +606,9 @@ static FlopCount collect(const llvm::StringMap<FlopCount> &counts,
 static int64_t tokensOf(func::FuncOp forward) {
   auto result = cast<RankedTensorType>(forward.getResultTypes().front());
   ArrayRef<int64_t> rows = result.getShape().drop_back(result.getRank() > 0);
-  for (unsigned i = 0; i < forward.getNumArguments(); ++i)
-    if (auto name = forward.getArgAttrOfType<StringAttr>(i, "tfm.name");
-        name && name.getValue() == "tokens")
-      rows = cast<RankedTensorType>(forward.getArgumentTypes()[i]).getShape();
+  if (auto tokens = findArgument(forward, TFM_IN_TOKENS))
+    rows =
+        cast<RankedTensorType>(forward.getArgumentTypes()[*tokens]).getShape();
   int64_t tokens = 1;
   for (int64_t size : rows)
     tokens *= size;

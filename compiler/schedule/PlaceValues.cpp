@@ -9,6 +9,7 @@
 
 #include "compiler/schedule/Layouts.h"
 #include "compiler/schedule/Passes.h"
+#include "runtime/tfm_model.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -424,10 +425,6 @@ View ValuePlacer::allocatePort(func::FuncOp func, StringRef name,
                                        contiguousView(type).numBytes()));
 }
 
-static StringRef nameOr(StringAttr name, StringRef otherwise) {
-  return name ? name.getValue() : otherwise;
-}
-
 void ValuePlacer::placeArgument(func::FuncOp func, BlockArgument arg) {
   unsigned number = arg.getArgNumber();
   RankedTensorType type = tensorType(arg);
@@ -442,11 +439,11 @@ void ValuePlacer::placeArgument(func::FuncOp func, BlockArgument arg) {
     accumulated[gradient] = arg;
     return;
   }
-  auto name = func.getArgAttrOfType<StringAttr>(number, "tfm.name");
-  View view = allocatePort(func, nameOr(name, "input"), type);
+  StringRef name = nameOfArgument(func, number);
+  View view = allocatePort(func, name.empty() ? "input" : name, type);
   views[arg] = view;
   Value input = emit(view);
-  InputOp::create(b, loc, b.getStringAttr(nameOr(name, "")), input);
+  InputOp::create(b, loc, b.getStringAttr(name), input);
   int64_t segments =
       func.getArgAttr(number, "tfm.row") ? type.getNumElements() : 0;
   for (int64_t i = 0; i < segments; ++i)
@@ -459,9 +456,9 @@ void ValuePlacer::addCounter(func::FuncOp func) {
       [&](KernelOp kernel) { draws |= drawsNumbers(*kernel.getBlock()); });
   if (!draws)
     return;
-  rng = emit(
-      allocatePort(func, "rng", RankedTensorType::get({4}, b.getI32Type())));
-  InputOp::create(b, loc, b.getStringAttr("rng"), rng);
+  rng = emit(allocatePort(func, TFM_IN_RNG,
+                          RankedTensorType::get({4}, b.getI32Type())));
+  InputOp::create(b, loc, b.getStringAttr(TFM_IN_RNG), rng);
 }
 
 View ValuePlacer::placeResult(func::FuncOp func, OpOperand &operand) {
@@ -484,8 +481,9 @@ View ValuePlacer::placeResult(func::FuncOp func, OpOperand &operand) {
       if (views[arg] == view && region->kind != ArenaRegion::Kind::Cache)
         inPlace = canWriteOver(arg, value, block);
   } else {
-    auto name = func.getResultAttrOfType<StringAttr>(number, "tfm.name");
-    view = allocatePort(func, nameOr(name, "result"), tensorType(value));
+    StringRef name = nameOfResult(func, number);
+    view =
+        allocatePort(func, name.empty() ? "result" : name, tensorType(value));
   }
   if (inPlace && fitsOrder(value, view))
     wanted.try_emplace(value, view);
@@ -497,8 +495,8 @@ void ValuePlacer::addOutputs(func::FuncOp func, ArrayRef<View> results) {
     if (func.getResultAttr(number, "tfm.gradient") ||
         ArenaRegion::ofResult(func, number))
       continue;
-    auto name = func.getResultAttrOfType<StringAttr>(number, "tfm.name");
-    OutputOp::create(b, loc, b.getStringAttr(nameOr(name, "")), emit(view));
+    OutputOp::create(b, loc, b.getStringAttr(nameOfResult(func, number)),
+                     emit(view));
   }
 }
 

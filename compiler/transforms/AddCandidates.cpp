@@ -9,6 +9,7 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/transforms/Passes.h"
 #include "compiler/transforms/ReadRecipe.h"
+#include "runtime/tfm_model.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -51,8 +52,9 @@ private:
     OpBuilder builder(end);
     auto best = TopKOp::create(builder, logits.getLoc(), logits, count);
     return success(
-        succeeded(addResult(function, best.getValues(), "candidates")) &&
-        succeeded(addResult(function, best.getIndices(), "candidate_ids")));
+        succeeded(addResult(function, best.getValues(), TFM_OUT_CANDIDATES)) &&
+        succeeded(
+            addResult(function, best.getIndices(), TFM_OUT_CANDIDATE_IDS)));
   }
 };
 

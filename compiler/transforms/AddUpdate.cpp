@@ -10,6 +10,7 @@
 #include "compiler/transforms/ParameterRegions.h"
 #include "compiler/transforms/Passes.h"
 #include "compiler/transforms/ReadRecipe.h"
+#include "runtime/tfm_model.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -115,9 +116,9 @@ struct AddUpdatePass : tfm::impl::AddUpdatePassBase<AddUpdatePass> {
                                 {flat, flat, flat}));
     Block *block = function.addEntryBlock();
     builder.setInsertionPointToStart(block);
-    const char *names[] = {"p", "g", "m", "v", "hyper", "scale"};
+    const char *names[] = {"p", "g", "m", "v", TFM_IN_HYPER, TFM_IN_SCALE};
     for (auto [i, argument] : llvm::enumerate(names))
-      function.setArgAttr(i, "tfm.name", builder.getStringAttr(argument));
+      nameArgument(function, i, argument);
 
     TfmBuilder b{builder, loc};
     Value g =

@@ -10,6 +10,7 @@
 #include "compiler/transforms/ParameterRegions.h"
 #include "compiler/transforms/Passes.h"
 #include "compiler/transforms/ReadRecipe.h"
+#include "runtime/tfm_model.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -188,10 +189,8 @@ func::FuncOp UpdateCombiner::declareUpdate() {
       builder.getFunctionType(inputs, results));
   for (auto [i, range] : llvm::enumerate(ranges))
     setRegions(function, range, i * read.size(), i * written.size());
-  function.setArgAttr(inputs.size() - 1, "tfm.name",
-                      builder.getStringAttr("hyper"));
-  function.setResultAttr(results.size() - 1, "tfm.name",
-                         builder.getStringAttr("grad_norm"));
+  nameArgument(function, inputs.size() - 1, TFM_IN_HYPER);
+  nameResult(function, results.size() - 1, TFM_OUT_GRAD_NORM);
   return function;
 }
 
@@ -234,7 +233,7 @@ void UpdateCombiner::addSquares() {
   for (auto [i, range] : llvm::enumerate(ranges))
     ArenaRegion::ofParameters(ArenaRegion::Kind::Gradients, range.part)
         .setArgument(function, i);
-  function.setResultAttr(0, "tfm.name", builder.getStringAttr("squares"));
+  nameResult(function, 0, TFM_OUT_SQUARES);
   Block *block = function.addEntryBlock();
   builder.setInsertionPointToStart(block);
   TfmBuilder b{builder, module.getLoc()};
@@ -261,9 +260,9 @@ void UpdateCombiner::updateRows(Range &range) {
   auto function =
       func::FuncOp::create(builder, loc, "rows",
                            builder.getFunctionType(inputs, typesWritten(type)));
-  for (auto [i, name] :
-       llvm::enumerate(ArrayRef<StringRef>{"row", "hyper", "scale"}))
-    function.setArgAttr(i, "tfm.name", builder.getStringAttr(name));
+  for (auto [i, name] : llvm::enumerate(
+           ArrayRef<StringRef>{TFM_IN_ROW, TFM_IN_HYPER, TFM_IN_SCALE}))
+    nameArgument(function, i, name);
   function.setArgAttr(0, "tfm.row", builder.getUnitAttr());
   setRegions(function, range, firstRegion, 0);
 

@@ -11,6 +11,7 @@
 #include "compiler/transforms/PositionSelector.h"
 #include "compiler/transforms/SequenceAxis.h"
 #include "compiler/transforms/SplitEncoder.h"
+#include "runtime/tfm_model.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -635,17 +636,14 @@ func::FuncOp StepBuilder::declare(const Signature &signature) {
   for (BlockArgument argument : forward.getArguments())
     step.setArgAttrs(signature.argumentOf(argument),
                      forward.getArgAttrDict(argument.getArgNumber()));
-  auto name = [&](unsigned argument, StringRef text) {
-    step.setArgAttr(argument, "tfm.name", builder.getStringAttr(text));
-  };
-  name(signature.position(), "position");
+  nameArgument(step, signature.position(), TFM_IN_POSITION);
   if (prefill)
-    name(signature.length(), "length");
+    nameArgument(step, signature.length(), TFM_IN_LENGTH);
   if (hasRow) {
-    name(signature.row(), "row");
+    nameArgument(step, signature.row(), TFM_IN_ROW);
     step.setArgAttr(signature.row(), "tfm.row", builder.getUnitAttr());
   }
-  step.setResultAttr(0, "tfm.name", builder.getStringAttr("logits"));
+  nameResult(step, 0, TFM_OUT_LOGITS);
   size_t numCaches = signature.caches.size();
   for (size_t i = 0; i < segments * numCaches; ++i) {
     // What an encoder made are the first caches.

@@ -7,6 +7,7 @@
 
 #include "compiler/dialect/Programs.h"
 #include "compiler/transforms/Passes.h"
+#include "runtime/tfm_model.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -26,8 +27,7 @@ void nameResults(ModuleOp module, ProgramKind kind, ArrayRef<StringRef> names) {
   if (!func)
     return;
   for (auto [i, name] : llvm::enumerate(names.take_front(func.getNumResults())))
-    func.setResultAttr(static_cast<unsigned>(i), "tfm.name",
-                       StringAttr::get(module.getContext(), name));
+    nameResult(func, static_cast<unsigned>(i), name);
 }
 
 struct FinishFunctionsPass
@@ -45,9 +45,9 @@ struct FinishFunctionsPass
            {ProgramKind::Update, ProgramKind::Squares,
             ProgramKind::UpdateDecayed, ProgramKind::UpdatePlain})
         erase(kind);
-    nameResults(module, ProgramKind::Forward, {"logits"});
-    nameResults(module, ProgramKind::Train, {"loss", "losses"});
-    nameResults(module, ProgramKind::Evaluate, {"loss", "losses"});
+    nameResults(module, ProgramKind::Forward, {TFM_OUT_LOGITS});
+    nameResults(module, ProgramKind::Train, {TFM_OUT_LOSS, TFM_OUT_LOSSES});
+    nameResults(module, ProgramKind::Evaluate, {TFM_OUT_LOSS, TFM_OUT_LOSSES});
   }
 };
 

@@ -9,6 +9,7 @@
 #include "compiler/dialect/TfmBuilder.h"
 #include "compiler/transforms/Passes.h"
 #include "compiler/transforms/ReadRecipe.h"
+#include "runtime/tfm_model.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -45,15 +46,15 @@ struct MeasurePredictionsPass
         TopKOp::create(builder, b.loc, loss.getLogits(), 1).getIndices();
     best = b.reshape(best, tensorType(loss.getTargets()));
     Value right = b.compare(CompareKind::eq, best, loss.getTargets());
-    if (failed(
-            addResult(evaluate, b.cast(right, builder.getF32Type()), "right")))
+    if (failed(addResult(evaluate, b.cast(right, builder.getF32Type()),
+                         TFM_OUT_RIGHT)))
       return signalPassFailure();
     if (loss.getLabelSmoothing().isZero())
       return;
     auto plain = CrossEntropyOp::create(builder, b.loc, loss.getLogits(),
                                         loss.getTargets(), loss.getIgnoreAttr(),
                                         builder.getF64FloatAttr(0));
-    if (failed(addResult(evaluate, plain.getLosses(), "surprisals")))
+    if (failed(addResult(evaluate, plain.getLosses(), TFM_OUT_SURPRISALS)))
       return signalPassFailure();
   }
 };

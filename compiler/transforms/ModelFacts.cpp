@@ -12,6 +12,7 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/transforms/Corrections.h"
 #include "compiler/transforms/SplitEncoder.h"
+#include "runtime/tfm_model.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -80,9 +81,8 @@ Value sequenceOf(func::FuncOp forward) {
     if (type.getRank() < 2)
       continue;
     bool isIds = type.getRank() == 2 && type.getElementType().isInteger(32);
-    auto name = forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                     "tfm.name");
-    if (isIds && name && name.getValue() == "tokens")
+    if (isIds &&
+        nameOfArgument(forward, argument.getArgNumber()) == TFM_IN_TOKENS)
       return argument;
     if (isIds && !ids)
       ids = argument;

@@ -9,6 +9,7 @@
 
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmBuilder.h"
+#include "runtime/tfm_model.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -349,15 +350,9 @@ bool tfm::isOfEncoder(BlockArgument argument) {
   unsigned number = argument.getArgNumber();
   if (ArenaRegion::ofArgument(forward, number))
     return true;
-  auto nameOf = [&](unsigned of) {
-    auto name = forward.getArgAttrOfType<StringAttr>(of, "tfm.name");
-    return name ? name.getValue() : StringRef();
-  };
-  bool hasSource =
-      llvm::any_of(llvm::seq(forward.getNumArguments()),
-                   [&](unsigned other) { return nameOf(other) == "source"; });
-  return hasSource &&
-         (nameOf(number) == "source" || nameOf(number) == "present");
+  StringRef name = nameOfArgument(forward, number);
+  return name == TFM_IN_SOURCE ||
+         (name == TFM_IN_PRESENT && findArgument(forward, TFM_IN_SOURCE));
 }
 
 std::optional<func::FuncOp> tfm::splitEncoder(func::FuncOp forward) {

@@ -181,7 +181,7 @@ struct Timing {
   }
   /// None where nothing goes in that is counted in tokens.
   std::optional<double> tokensPerSecond() const {
-    const tfm_buffer *tokens = Model::findInput(*function, "tokens");
+    const tfm_buffer *tokens = Model::findInput(*function, TFM_IN_TOKENS);
     if (!tokens)
       return std::nullopt;
     return static_cast<double>(Model::elements(tokens->rank, tokens->shape)) /

@@ -392,12 +392,13 @@ void noteLookahead(const Model &model, GenerateOptions &options, bool speaks) {
     options.lookahead = 0;
     return;
   }
-  int64_t most = Model::input(*verify, "tokens").shape[1] - 1;
+  int64_t most = Model::input(*verify, TFM_IN_TOKENS).shape[1] - 1;
   if (options.lookahead > most)
     note(fmt::format("{}: no more than {} tokens are proposed at a time",
                      options.lookahead, most));
   const tfm_function *decode = model.find(TFM_DECODE);
-  if (int64_t places = Model::input(*decode, "tokens").shape[0]; places > 1)
+  if (int64_t places = Model::input(*decode, TFM_IN_TOKENS).shape[0];
+      places > 1)
     note(fmt::format("generates one text after the other, and not {} together "
                      "(generate.batch)",
                      places));

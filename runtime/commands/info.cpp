@@ -95,11 +95,11 @@ static std::string generationText(const tfm_variant &variant,
     const tfm_function &function = variant.functions[i];
     std::string_view name = function.name;
     if (name == TFM_DECODE) {
-      int64_t count = Model::input(function, "tokens").shape[0];
+      int64_t count = Model::input(function, TFM_IN_TOKENS).shape[0];
       texts = count == 1 ? "1 text" : std::to_string(count) + " texts together";
     } else if (name == TFM_PREFILL || name == TFM_PREFILL_SHORT ||
                name == TFM_VERIFY) {
-      const tfm_buffer &tokens = Model::input(function, "tokens");
+      const tfm_buffer &tokens = Model::input(function, TFM_IN_TOKENS);
       int64_t size = tokens.shape[0] * tokens.shape[1];
       if (std::ranges::find(chunks, size) == chunks.end())
         chunks.push_back(size);
@@ -126,11 +126,12 @@ std::vector<std::string> refusedCommands(const tfm_model &model) {
     }
   };
   std::vector<std::string> refused;
-  if (!runs(TFM_TRAIN, {"tokens", "targets", "count", "rng"}))
+  if (!runs(TFM_TRAIN,
+            {TFM_IN_TOKENS, TFM_IN_TARGETS, TFM_IN_COUNT, TFM_IN_RNG}))
     refused.emplace_back("train");
-  if (!runs(TFM_EVALUATE, {"tokens", "targets", "count"}))
+  if (!runs(TFM_EVALUATE, {TFM_IN_TOKENS, TFM_IN_TARGETS, TFM_IN_COUNT}))
     refused.emplace_back("eval");
-  if (!runs(TFM_FORWARD, {"tokens"})) {
+  if (!runs(TFM_FORWARD, {TFM_IN_TOKENS})) {
     refused.emplace_back("generate");
     refused.emplace_back("logits");
   }

@@ -69,7 +69,7 @@ static void writeInput(Model &model, const tfm_function &forward,
                        const ForwardInput &input) {
   {
     PendingWrite<int32_t> row =
-        model.write<int32_t>(Model::input(forward, "tokens"));
+        model.write<int32_t>(Model::input(forward, TFM_IN_TOKENS));
     std::ranges::fill(row.values(), 0);
     std::ranges::copy(input.tokens, row.values().begin());
   }
@@ -93,10 +93,10 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
                  command.processes);
   Model model(descriptor, *device);
   const tfm_function &forward = model.function(TFM_FORWARD);
-  Model::requireFilled(forward, {"tokens"});
+  Model::requireFilled(forward, {TFM_IN_TOKENS});
   model.requireLogits();
-  const tfm_buffer &tokens = Model::input(forward, "tokens");
-  const tfm_buffer &logits = Model::output(forward, "logits");
+  const tfm_buffer &tokens = Model::input(forward, TFM_IN_TOKENS);
+  const tfm_buffer &logits = Model::output(forward, TFM_OUT_LOGITS);
   int64_t length = tokens.shape[tokens.rank - 1];
   int64_t width = logits.shape[logits.rank - 1];
   auto count = static_cast<int64_t>(input.tokens.size());

@@ -17,12 +17,12 @@ namespace tfm {
 static void setNumbers(std::span<float> values, std::string_view name,
                        const tfm_function &function) {
   std::ranges::fill(values, 0.0f);
-  if (name == "count") {
-    const tfm_buffer &targets = Model::input(function, "targets");
+  if (name == TFM_IN_COUNT) {
+    const tfm_buffer &targets = Model::input(function, TFM_IN_TARGETS);
     values[0] =
         static_cast<float>(Model::elements(targets.rank, targets.shape));
   }
-  if (name == "hyper")
+  if (name == TFM_IN_HYPER)
     values[1] = values[2] = 1.0f;
 }
 
@@ -30,19 +30,19 @@ static void setIntegers(std::span<int32_t> values, std::string_view name,
                         const tfm_function &function, int64_t vocabulary,
                         int64_t context) {
   std::ranges::fill(values, 0);
-  if (name == "tokens" || name == "targets")
+  if (name == TFM_IN_TOKENS || name == TFM_IN_TARGETS)
     for (size_t i = 0; i < values.size(); ++i)
       values[i] = static_cast<int32_t>(
           below(low64(philox(1, {static_cast<uint32_t>(i), 0, 0, 0})),
                 static_cast<uint64_t>(vocabulary)));
   // A model that calls its tokens otherwise has them first.
   auto newTokens = [&] {
-    const tfm_buffer *tokens = Model::findInput(function, "tokens");
+    const tfm_buffer *tokens = Model::findInput(function, TFM_IN_TOKENS);
     return (tokens ? tokens : function.inputs)->shape[1];
   };
-  if (name == "length") // of a chunk: all of it
+  if (name == TFM_IN_LENGTH) // of a chunk: all of it
     std::ranges::fill(values, static_cast<int32_t>(newTokens()));
-  if (name == "position")
+  if (name == TFM_IN_POSITION)
     std::ranges::fill(values, static_cast<int32_t>(
                                   std::max<int64_t>(0, context - newTokens())));
 }

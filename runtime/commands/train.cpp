@@ -220,7 +220,8 @@ void train(const tfm_model &descriptor, TrainCommand command,
   if (trained == functions.end())
     throw Model::missing(descriptor, TFM_TRAIN);
   // What nothing fills no data would.
-  Model::requireFilled(*trained, {"tokens", "targets", "count", "rng"});
+  Model::requireFilled(
+      *trained, {TFM_IN_TOKENS, TFM_IN_TARGETS, TFM_IN_COUNT, TFM_IN_RNG});
   if (command.processes)
     requireShares(recipe.train, *command.processes);
   requireTrainingMemory(descriptor, recipe,

@@ -18,8 +18,8 @@ namespace tfm {
 class SourceInput {
 public:
   explicit SourceInput(const tfm_function &function)
-      : ids(Model::findInput(function, "source")),
-        present(Model::findInput(function, "present")) {}
+      : ids(Model::findInput(function, TFM_IN_SOURCE)),
+        present(Model::findInput(function, TFM_IN_PRESENT)) {}
 
   /// Whether there is an encoder.
   bool isTaken() const { return ids != nullptr; }

@@ -127,7 +127,7 @@ int64_t vocabularyOf(const tfm_model &model) {
   for (int32_t i = 0; i < variant.function_count; ++i)
     if (const tfm_function &function = variant.functions[i];
         Model::givesLogits(model, function))
-      return Model::output(function, "logits").shape[2];
+      return Model::output(function, TFM_OUT_LOGITS).shape[2];
   return 0;
 }
 

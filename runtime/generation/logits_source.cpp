@@ -57,8 +57,8 @@ class Forward {
 public:
   explicit Forward(Model &model)
       : model(model), function(model.function(TFM_FORWARD)),
-        input(Model::input(function, "tokens")),
-        output(Model::output(function, "logits")), source(function),
+        input(Model::input(function, TFM_IN_TOKENS)),
+        output(Model::output(function, TFM_OUT_LOGITS)), source(function),
         sources(1, source.length()) {
     ask({}, /*padding=*/0);
   }
@@ -327,12 +327,12 @@ private:
   class Cached : public LogitRows {
   public:
     Cached(Model &model, const tfm_function &function)
-        : function(function), tokens(Model::input(function, "tokens")),
-          position(Model::input(function, "position")),
-          logits(Model::output(function, "logits")),
+        : function(function), tokens(Model::input(function, TFM_IN_TOKENS)),
+          position(Model::input(function, TFM_IN_POSITION)),
+          logits(Model::output(function, TFM_OUT_LOGITS)),
           width(logits.shape[logits.rank - 1]), model(model),
-          best(Model::findOutput(function, "candidates")),
-          bestIds(Model::findOutput(function, "candidate_ids")) {}
+          best(Model::findOutput(function, TFM_OUT_CANDIDATES)),
+          bestIds(Model::findOutput(function, TFM_OUT_CANDIDATE_IDS)) {}
 
     /// All inputs are written.
     void run() {
@@ -387,8 +387,9 @@ private:
   /// A function that reads a part of a prompt.
   struct Chunk : Cached {
     Chunk(Model &model, const tfm_function &function)
-        : Cached(model, function), length(Model::findInput(function, "length")),
-          row(Model::findInput(function, "row")),
+        : Cached(model, function),
+          length(Model::findInput(function, TFM_IN_LENGTH)),
+          row(Model::findInput(function, TFM_IN_ROW)),
           segments(row ? tokens.shape[0] : 1), size(tokens.shape[1]) {}
     /// Null in `verify`, all of whose tokens count.
     const tfm_buffer *length;
@@ -562,7 +563,7 @@ void requireOwnLogits(Model &model, std::span<const int32_t> text) {
 
 void requireRows(const Model &model) {
   const tfm_buffer &logits =
-      Model::output(model.function(TFM_FORWARD), "logits");
+      Model::output(model.function(TFM_FORWARD), TFM_OUT_LOGITS);
   int64_t width = logits.shape[logits.rank - 1];
   int64_t rows = vocabularyOf(model.descriptor());
   if (width > rows)
@@ -588,7 +589,7 @@ cachedSequence(Model &model, int64_t context,
 std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context,
                                          std::optional<AnswerMarks> answers) {
   if (const tfm_function *forward = model.find(TFM_FORWARD)) {
-    Model::requireFilled(*forward, {"tokens"});
+    Model::requireFilled(*forward, {TFM_IN_TOKENS});
     model.requireLogits();
     requireRows(model);
   }

@@ -134,10 +134,10 @@ void Model::requireFilled(const tfm_function &function,
     const tfm_buffer &input = function.inputs[i];
     std::string_view name = input.name;
     const bool areIds = input.dtype == TFM_I32 && input.rank == 2;
-    const tfm_buffer *source = findInput(function, "source");
-    if (name == "source" && areIds)
+    const tfm_buffer *source = findInput(function, TFM_IN_SOURCE);
+    if (name == TFM_IN_SOURCE && areIds)
       continue;
-    if (name == "present" && source && input.dtype == TFM_U8 &&
+    if (name == TFM_IN_PRESENT && source && input.dtype == TFM_U8 &&
         std::ranges::equal(std::span(input.shape, input.rank),
                            std::span(source->shape, source->rank)))
       continue;
@@ -146,11 +146,12 @@ void Model::requireFilled(const tfm_function &function,
           "the model takes `{}`, which neither texts nor data fill: what they "
           "fill is `tokens`, int[B, T]{}. {} (`tfmc build --emit obj`)",
           name,
-          findInput(function, "targets") ? ", and `targets` of a loss" : "",
-          areIds && !findInput(function, "tokens")
+          findInput(function, TFM_IN_TARGETS) ? ", and `targets` of a loss"
+                                              : "",
+          areIds && !findInput(function, TFM_IN_TOKENS)
               ? "Call it `tokens`, or run the model from a program of your own"
               : "Run the model from a program of your own"));
-    if ((name == "tokens" || name == "targets") && !areIds)
+    if ((name == TFM_IN_TOKENS || name == TFM_IN_TARGETS) && !areIds)
       throw InputError(fmt::format(
           "the model takes `{}` in another form than texts and data have, "
           "int[B, T]: run it from a program of your own (`tfmc build --emit "
@@ -169,8 +170,8 @@ static int64_t knownTokens(const tfm_model &model) {
 }
 
 bool Model::givesLogits(const tfm_model &model, const tfm_function &function) {
-  const tfm_buffer *tokens = findInput(function, "tokens");
-  const tfm_buffer *logits = findOutput(function, "logits");
+  const tfm_buffer *tokens = findInput(function, TFM_IN_TOKENS);
+  const tfm_buffer *logits = findOutput(function, TFM_OUT_LOGITS);
   // A number for each token is no choice between tokens, nor are a few classes
   // or what is no number.
   return tokens && logits && logits->dtype == TFM_F32 && tokens->rank == 2 &&
@@ -183,7 +184,7 @@ void Model::requireLogits() const {
   const tfm_function &forward = function(TFM_FORWARD);
   if (givesLogits(*model, forward))
     return;
-  const tfm_buffer &logits = output(forward, "logits");
+  const tfm_buffer &logits = output(forward, TFM_OUT_LOGITS);
   int64_t size = knownTokens(*model);
   if (size == 1)
     throw InputError(fmt::format("{} knows one token alone: there is no next "
@@ -195,7 +196,8 @@ void Model::requireLogits() const {
       "and evaluated with a loss of its own, but does not generate or write "
       "logits",
       model->name, fmt::join(logits.shape, logits.shape + logits.rank, ", "),
-      input(forward, "tokens").shape[0], input(forward, "tokens").shape[1],
+      input(forward, TFM_IN_TOKENS).shape[0],
+      input(forward, TFM_IN_TOKENS).shape[1],
       size > 0 ? std::to_string(size) : "vocabulary"));
 }
 

@@ -38,11 +38,11 @@ Evaluator::Evaluator(Model &model, const Dataset &data,
                      std::optional<int32_t> ignore, Processes *processes)
     : model(model), data(data), ignore(ignore), processes(processes),
       function(model.function(TFM_EVALUATE)), source(function) {
-  Model::requireFilled(function, {"tokens", "targets", "count"});
-  const tfm_buffer &input = Model::input(function, "tokens");
+  Model::requireFilled(function, {TFM_IN_TOKENS, TFM_IN_TARGETS, TFM_IN_COUNT});
+  const tfm_buffer &input = Model::input(function, TFM_IN_TOKENS);
   tokens.resize(Model::elements(input.rank, input.shape));
   targets.resize(tokens.size());
-  const tfm_buffer &losses = Model::output(function, "losses");
+  const tfm_buffer &losses = Model::output(function, TFM_OUT_LOSSES);
   if (Model::elements(losses.rank, losses.shape) != tokens.size())
     throw InputError("the model does not give one loss for each target, "
                      "[B, T]: train it with a program of your own (`tfmc build "
@@ -96,31 +96,32 @@ bool Evaluator::hasTargets(Part part, int64_t batches) {
 
 Evaluator::Sums Evaluator::evaluateBatch(Part part, int64_t first,
                                          int64_t wanted, Measure measure) {
-  const tfm_buffer &tokensIn = Model::input(function, "tokens");
+  const tfm_buffer &tokensIn = Model::input(function, TFM_IN_TOKENS);
   Sums sums;
   for (size_t row = 0; row < valid.size(); ++row)
     sums.targets +=
         readWindow(part, first + static_cast<int64_t>(row), wanted, row);
   std::ranges::copy(tokens, model.write<int32_t>(tokensIn).values().begin());
-  std::ranges::copy(
-      targets,
-      model.write<int32_t>(Model::input(function, "targets")).values().begin());
+  std::ranges::copy(targets,
+                    model.write<int32_t>(Model::input(function, TFM_IN_TARGETS))
+                        .values()
+                        .begin());
   source.write(model, sources);
-  model.write<float>(Model::input(function, "count")).values()[0] =
+  model.write<float>(Model::input(function, TFM_IN_COUNT)).values()[0] =
       static_cast<float>(std::max<int64_t>(1, sums.targets));
   model.run(function);
 
-  sums.loss = sumOf("losses");
+  sums.loss = sumOf(TFM_OUT_LOSSES);
   bool withSurprisal = measure == Measure::PerplexityOfLogits;
   if (measure == Measure::Nothing)
     return sums;
-  if (!Model::findOutput(function, "right")) {
+  if (!Model::findOutput(function, TFM_OUT_RIGHT)) {
     readLogits(withSurprisal, sums);
     return sums;
   }
-  sums.right = std::llround(sumOf("right"));
+  sums.right = std::llround(sumOf(TFM_OUT_RIGHT));
   if (withSurprisal)
-    sums.surprisal = sumOf("surprisals");
+    sums.surprisal = sumOf(TFM_OUT_SURPRISALS);
   return sums;
 }
 
@@ -194,7 +195,7 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure,
 void Evaluator::readLogits(bool withSurprisal, Sums &sums) {
   auto rows = static_cast<int64_t>(valid.size());
   const tfm_function &forward = model.function(TFM_FORWARD);
-  const tfm_buffer &input = Model::input(forward, "tokens");
+  const tfm_buffer &input = Model::input(forward, TFM_IN_TOKENS);
   auto length = static_cast<int64_t>(tokens.size()) / rows;
   if (input.shape[1] < length)
     throw InputError(
@@ -212,8 +213,8 @@ void Evaluator::readLogits(bool withSurprisal, Sums &sums) {
     }
     SourceInput(forward).write(model, sources, first);
     model.run(forward);
-    readRows(first, count, Model::output(forward, "logits"), withSurprisal,
-             sums);
+    readRows(first, count, Model::output(forward, TFM_OUT_LOGITS),
+             withSurprisal, sums);
   }
 }
 
@@ -287,8 +288,8 @@ ExactMatch answerQuestions(Model &model, const Dataset &data,
     requireOwnLogits(model, questions.front().question.prompt);
   }
   const tfm_function &forward = model.function(TFM_FORWARD);
-  const tfm_buffer &tokensIn = Model::input(forward, "tokens");
-  const tfm_buffer &logitsOut = Model::output(forward, "logits");
+  const tfm_buffer &tokensIn = Model::input(forward, TFM_IN_TOKENS);
+  const tfm_buffer &logitsOut = Model::output(forward, TFM_OUT_LOGITS);
   auto rows = static_cast<size_t>(tokensIn.shape[0]);
   auto length = static_cast<size_t>(tokensIn.shape[1]);
   auto width = static_cast<size_t>(logitsOut.shape[2]);

@@ -126,9 +126,9 @@ void SharedUpdate::addPart(Part &part, const char *name, const tfm_rows &rows,
   if (rows.block == 0)
     return;
   const tfm_function &function = model.function(name);
-  part = {&function, &Model::input(function, "row"),
-          Model::findInput(function, "hyper"), &Model::input(function, "scale"),
-          rows};
+  part = {&function, &Model::input(function, TFM_IN_ROW),
+          Model::findInput(function, TFM_IN_HYPER),
+          &Model::input(function, TFM_IN_SCALE), rows};
   for (size_t i = 0; i < itsBlocks.size(); ++i)
     itsBlocks[i] = {&part, {rows.first + i * rows.block, rows.block}};
 }
@@ -261,7 +261,7 @@ void SharedUpdate::sumOnDevices() {
   model.run(function);
   link->wait();
   squares[0] = static_cast<double>(
-      model.read<float>(Model::output(function, "squares")).values()[0]);
+      model.read<float>(Model::output(function, TFM_OUT_SQUARES)).values()[0]);
 }
 
 float SharedUpdate::normOfGradients() {

@@ -75,15 +75,16 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
   for (Launched &update : launched)
     update.losses.reserve(losses.size());
   allLosses.resize(losses.size() * static_cast<size_t>(count));
-  Model::requireFilled(trainFunction, {"tokens", "targets", "count", "rng"});
-  const tfm_buffer &input = Model::input(trainFunction, "tokens");
+  Model::requireFilled(
+      trainFunction, {TFM_IN_TOKENS, TFM_IN_TARGETS, TFM_IN_COUNT, TFM_IN_RNG});
+  const tfm_buffer &input = Model::input(trainFunction, TFM_IN_TOKENS);
   buffers = {&input,
-             &Model::input(trainFunction, "targets"),
-             &Model::input(trainFunction, "count"),
-             Model::findInput(trainFunction, "rng"),
-             &Model::output(trainFunction, "loss"),
-             &Model::input(updateFunction, "hyper"),
-             Model::findOutput(updateFunction, "grad_norm")};
+             &Model::input(trainFunction, TFM_IN_TARGETS),
+             &Model::input(trainFunction, TFM_IN_COUNT),
+             Model::findInput(trainFunction, TFM_IN_RNG),
+             &Model::output(trainFunction, TFM_OUT_LOSS),
+             &Model::input(updateFunction, TFM_IN_HYPER),
+             Model::findOutput(updateFunction, TFM_OUT_GRAD_NORM)};
   if (Model::elements(input.rank, input.shape) *
           static_cast<size_t>(microCount) !=
       size)

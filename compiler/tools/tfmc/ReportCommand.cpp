@@ -19,6 +19,7 @@
 #include "compiler/transforms/ReadRecipe.h"
 #include "compiler/transforms/SequenceAxis.h"
 #include "runtime/commands/usage.h"
+#include "runtime/tfm_model.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -232,16 +233,14 @@ static bool generates(mlir::func::FuncOp forward) {
     return false;
   auto logits =
       mlir::cast<mlir::RankedTensorType>(forward.getResultTypes().front());
-  for (unsigned i = 0, end = forward.getNumArguments(); i != end; ++i)
-    if (auto name = forward.getArgAttrOfType<mlir::StringAttr>(i, "tfm.name");
-        name && name.getValue() == "tokens") {
-      auto tokens =
-          mlir::cast<mlir::RankedTensorType>(forward.getArgumentTypes()[i]);
-      return logits.getRank() == 3 && logits.getDimSize(2) > 1 &&
-             logits.getElementType().isF32() &&
-             logits.getShape().drop_back() == tokens.getShape();
-    }
-  return false;
+  auto argument = findArgument(forward, TFM_IN_TOKENS);
+  if (!argument)
+    return false;
+  auto tokens =
+      mlir::cast<mlir::RankedTensorType>(forward.getArgumentTypes()[*argument]);
+  return logits.getRank() == 3 && logits.getDimSize(2) > 1 &&
+         logits.getElementType().isF32() &&
+         logits.getShape().drop_back() == tokens.getShape();
 }
 
 /// Whether the products of a build are those that its file says: of f32, and in
