@@ -76,6 +76,34 @@ static void printResult(const Evaluation &result,
     line("  prompts also in the training part ", match->seen);
 }
 
+/// Throws where processes that share an evaluation have other data.
+static void requireSameData(Processes &processes, const Dataset &data,
+                            int64_t sequence, bool hasEncoder) {
+  // Of examples it matters which prompts are in the training part, too.
+  std::string checksum = data.isStream()
+                             ? data.checksum({Part::Validation}, sequence)
+                             : data.checksum({Part::Train, Part::Validation},
+                                             sequence, hasEncoder);
+  processes.requireSame("other data", checksum,
+                        "give all of them the same files");
+}
+
+/// How many questions of the data are answered right; nothing where it asks
+/// none, or the model cannot answer, which a note says.
+static std::optional<ExactMatch> matchAnswers(Model &model, const Dataset &data,
+                                              const CommonOptions &command) {
+  try {
+    std::vector<AskedQuestion> questions = chooseQuestions(data);
+    if (!questions.empty())
+      return answerQuestions(model, data, questions, command.processes);
+  } catch (const InputError &error) { // all else has been measured
+    if (command.speaks())
+      say(fmt::format("note: no answers are compared: {}\n",
+                      printable(error.what())));
+  }
+  return std::nullopt;
+}
+
 void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   if (!findFunction(descriptor, TFM_EVALUATE))
     throw Model::missing(descriptor, TFM_EVALUATE);
@@ -97,17 +125,9 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
                                   command.chatVariables, command.speaks());
                 },
                 sourceLength(descriptor, TFM_EVALUATE)});
-  if (command.processes) {
-    // Of examples it matters which prompts are in the training part, too.
-    std::string checksum =
-        data->isStream()
-            ? data->checksum({Part::Validation}, recipe.train.sequence)
-            : data->checksum({Part::Train, Part::Validation},
-                             recipe.train.sequence,
-                             sourceLength(descriptor, TFM_EVALUATE) > 0);
-    command.processes->requireSame("other data", checksum,
-                                   "give all of them the same files");
-  }
+  if (command.processes)
+    requireSameData(*command.processes, *data, recipe.train.sequence,
+                    sourceLength(descriptor, TFM_EVALUATE) > 0);
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);
@@ -130,16 +150,7 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
     throw AgreedError("the loss is not a number: the weights are damaged, or "
                       "training has diverged. Use others, e.g. an earlier "
                       "checkpoint");
-  std::optional<ExactMatch> match;
-  try {
-    std::vector<AskedQuestion> questions = chooseQuestions(*data);
-    if (!questions.empty())
-      match = answerQuestions(model, *data, questions, command.processes);
-  } catch (const InputError &error) { // all else has been measured
-    if (command.speaks())
-      say(fmt::format("note: no answers are compared: {}\n",
-                      printable(error.what())));
-  }
+  std::optional<ExactMatch> match = matchAnswers(model, *data, command);
   if (!command.speaks())
     return;
   // A file that the user names may be what was trained on: nobody knows.

@@ -32,6 +32,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
+#include <span>
 #include <type_traits>
 #include <unistd.h>
 
