@@ -21,8 +21,7 @@ GONE = ["comm/launcher", "comm/processes", "comm/row_arithmetic", "comm/row_exch
 NOBODY = "static constexpr Processes *processes = nullptr;"
 EDITS = {
     "commands/commands.h": [(r"Processes \*processes = nullptr;", NOBODY), (r"  ProcessesOptions sharing;\n", "")],
-    "commands/commands.cpp": [
-        (r"  options\.processes = command\.processes;\n", "")],
+    "commands/train.cpp": [(r"  options\.processes = command\.processes;\n", "")],
     "commands/info.cpp": [(r"ncclVersion\(\)", "std::optional<std::string>()")],
     "commands/cli.cpp": [
         (r"\n/// Of commands that share.*?\n}\n", "\n"), (r"\n  addSharing\(.*?\);", ""), (r" *dismissWitness\(\);\n", ""),
@@ -45,7 +44,7 @@ EDITS = {
     "training/evaluator.h": [(r"  Processes \*processes;", "  " + NOBODY)],
     "training/evaluator.cpp": [
         (r"Processes \*processes\)", "Processes *)"), (r", processes\(processes\)", ""),
-        (r"(?=  std::vector<Question> questions = data)", "  constexpr Processes *processes = nullptr;\n")],
+        (r"(?=  if \(!questions\.empty\(\)\) {\n    model\.requireLogits)", "  constexpr Processes *processes = nullptr;\n")],
     "device/cuda_device.cpp": [(r"return std::make_unique<NcclLink>\(.*?;", "return (void)processes, nullptr;")],
     "device/choose_device.cpp": [
         (r"const Processes \*processes\)", "const Processes *)"),

@@ -20,6 +20,8 @@
 
 #include "runtime/comm/micro_batches.h"
 #include "runtime/training/sum_turns.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -211,8 +213,10 @@ parseQuantity(llvm::StringRef text,
       units, [&](const auto &each) { return each.first == unit; });
   if (number.getAsDouble(value) || known == units.end() || !(value > 0) ||
       !std::isfinite(value * known->second))
-    return llvm::createStringError("must be such as " + example + ", not " +
-                                   text);
+    return llvm::createStringError(
+        "must be such as " + example + ", in " +
+        llvm::join(llvm::make_first_range(units), ", ") + ", not '" + text +
+        "'");
   return value * known->second;
 }
 

@@ -31,6 +31,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <limits>
 #include <new>
 #include <set>

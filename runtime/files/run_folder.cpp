@@ -126,29 +126,38 @@ void RunFolder::makeAgain() {
 }
 
 void RunFolder::recover() {
+  requireWholePending();
+  finishPending();
+}
+
+void RunFolder::requireWholePending() const {
   std::string pending = file(pendingState);
-  if (fileExists(pending)) {
-    RunState state;
-    try {
-      state = readState(pending);
-    } catch (const InputError &error) {
-      throw InputError(std::string(error.what()) +
-                       "; without that file training goes on from the "
-                       "checkpoint before it");
-    }
-    const std::string checksums[] = {state.weightsChecksum,
-                                     state.optimizerChecksum};
-    for (int i = 0; i < 2; ++i) {
-      std::string path = file(checkpointFiles[i]);
-      if (!belongsTo(path + nextSuffix, checksums[i], state) &&
-          !belongsTo(path, checksums[i], state))
-        throw InputError(path + " does not belong to the checkpoint of step " +
-                         std::to_string(state.step) + ", which " + pending +
-                         " is the state of: without that file training goes "
-                         "on from the checkpoint before it");
-    }
-    finishCheckpoint();
+  if (!fileExists(pending))
+    return;
+  RunState state;
+  try {
+    state = readState(pending);
+  } catch (const InputError &error) {
+    throw InputError(std::string(error.what()) +
+                     "; without that file training goes on from the "
+                     "checkpoint before it");
   }
+  const std::string checksums[] = {state.weightsChecksum,
+                                   state.optimizerChecksum};
+  for (int i = 0; i < 2; ++i) {
+    std::string path = file(checkpointFiles[i]);
+    if (!belongsTo(path + nextSuffix, checksums[i], state) &&
+        !belongsTo(path, checksums[i], state))
+      throw InputError(path + " does not belong to the checkpoint of step " +
+                       std::to_string(state.step) + ", which " + pending +
+                       " is the state of: without that file training goes "
+                       "on from the checkpoint before it");
+  }
+}
+
+void RunFolder::finishPending() {
+  if (fileExists(file(pendingState)))
+    finishCheckpoint();
   removeUnfinished();
   removeOlder();
 }
@@ -368,9 +377,17 @@ bool holdsCheckpoint(const std::string &folder) {
 void settle(const std::string &path) {
   if (!fileExists(path + "/" + pendingState) || isLocked(path))
     return;
-  // Of a folder that cannot be written, what can be read is read.
-  if (access(path.c_str(), W_OK) == 0)
-    RunFolder(path, std::numeric_limits<int64_t>::max()).recover();
+  // Of a folder that cannot be written, as where the disk is full, what can be
+  // read is read.
+  if (access(path.c_str(), W_OK) != 0)
+    return;
+  RunFolder run(path, std::numeric_limits<int64_t>::max());
+  run.requireWholePending();
+  try {
+    run.finishPending();
+  } catch (const InputError &) {
+    // Whoever trains there next says so.
+  }
 }
 
 std::vector<int64_t> olderSteps(const std::string &folder) {

@@ -83,6 +83,9 @@ public:
   /// Finishes a checkpoint that counts, or removes what there is of one that
   /// does not. Throws InputError where it is damaged.
   void recover();
+  /// The two parts of that: nothing is changed yet; and that is done.
+  void requireWholePending() const;
+  void finishPending();
   /// Steps 2, and 3 to 5, of the file comment.
   void beginCheckpoint(const RunState &state);
   void finishCheckpoint();

@@ -123,10 +123,11 @@ void Trainer::openRun() {
   // Who trains for ever has the time to make room for the log.
   constexpr int64_t lineBytes = 128, mostLines = 1 << 17;
   std::string json = tokenizerOfRun(recipe, tokenizer);
+  // Each checkpoint that is kept has the log so far.
   needs.otherBytes =
-      json.size() +
-      static_cast<uint64_t>(
-          lineBytes * std::min(position.steps - position.step, mostLines));
+      json.size() + static_cast<uint64_t>(
+                        needs.checkpoints * lineBytes *
+                        std::min(position.steps - position.step, mostLines));
   checkSpace(*folder, model, needs);
   if (!options.resume.empty())
     json = tokenizerOfResumed(options.resume, json);

@@ -8,11 +8,12 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
-from support import MODELS, MPI_ENVIRONMENT, MPI_LIBRARIES, main, run, tfmc
+from support import MODELS, MPI_ENVIRONMENT, MPI_LIBRARIES, ROOT, main, run, tfmc
 
 ENVIRONMENT = dict(os.environ, NO_COLOR="1", **MPI_ENVIRONMENT)
 SMALL = ["-D", "width=16", "-D", "heads=2", "-D", "layers=1", "-D", "data.count=500", "-D", "train.batch=4",
@@ -575,7 +576,10 @@ class WithoutALibrary(unittest.TestCase):
         text = tfmc("report", MODELS / "shakespeare.tfm", "--processes", "1", "--network", "10Gbit/s", "--step", "0.4s")
         self.assertIn("400.0 ms", text.stdout)
         for arguments, message in ((("--network", "10Gbit/s"), "--processes 2,8"),
-                                   (("--processes", "2", "--network", "fast"), "100Gbit/s"),
+                                   (("--processes", "2", "--network", "fast"),
+                                    "100Gbit/s or 12.5GB/s, in Mbit/s, Gbit/s, MB/s, GB/s, not 'fast'"),
+                                   (("--processes", "2", "--network", "1GB/s", "--latency", ""), "5us, 20ms or 0.65s, in us, ms, s, not ''"),
+                                   (("--processes", "2", "--network", "1GB/s", "--step", ""), "5us, 20ms or 0.65s"),
                                    (("--sweep", "processes=0"), "whole numbers from 1"),
                                    (("--processes", "3,,4"), "whole numbers from 1 to 100000, not nothing"),
                                    (("--processes", "3,"), "whole numbers from 1 to 100000, not nothing"),
@@ -585,6 +589,16 @@ class WithoutALibrary(unittest.TestCase):
             result = tfmc("report", MODELS / "shakespeare.tfm", *arguments)
             self.assertNotEqual(result.returncode, 0)
             self.assertIn(message, result.stderr)
+
+    def test_what_processes_add_to_a_program_can_be_left_out(self):
+        # The script finds in the runtime what it takes out to measure that.
+        sys.path.insert(0, str(ROOT / "bench"))
+        self.addCleanup(sys.path.remove, str(ROOT / "bench"))
+        import size_of_processes
+        with tempfile.TemporaryDirectory() as folder:
+            runtime = pathlib.Path(folder) / "runtime"
+            shutil.copytree(ROOT / "runtime", runtime)
+            size_of_processes.strip(runtime)
 
     def test_a_compiler_that_is_not_there(self):
         result = tfmc("mpi", "--mpicc", "no-such-mpicc")

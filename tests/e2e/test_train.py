@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -827,6 +828,45 @@ train { batch = 4, sequence = 8, steps = 4, optimizer = adamw(lr = 1e-3, eps = 0
             self.assertEqual(result.returncode, 1)
             self.assertIn("the loss is nan at step 2: with eps = 0 what has had no gradient yet is changed by 0 / 0. "
                           "Build with an eps, such as 1e-8", result.stderr)
+
+
+class ClassesOfTexts(unittest.TestCase):
+    def test_are_answers(self):
+        # As docs/language.md says it.
+        kinds = {"+": ("good", "great", "fine"), "-": ("bad", "poor", "dull")}
+        texts = [(f"a {word} {thing} by {who}", kind) for kind, words in kinds.items() for word in words
+                 for thing in ("film", "book", "meal", "song", "play", "walk", "trip", "poem") for who in "abcdefgh"]
+        random.Random(1).shuffle(texts)
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as name:
+            folder = pathlib.Path(name)
+            (folder / "reviews.txt").write_text("".join(f"{text}\t{kind}\n" for text, kind in texts))
+            (folder / "mood.tfm").write_text("""
+model Mood(vocab = tokenizer.size, context = 24, width = 32) {
+  wte  = Embedding(vocab, width)
+  wpe  = LearnedPositions(context, width)
+  ln_1 = LayerNorm(width)
+  attn = SelfAttention(width, heads = 2)
+  ln_2 = LayerNorm(width)
+  mlp  = MLP(width)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    x = wte(tokens) + wpe(tokens)
+    x = x + attn(ln_1(x))
+    return (x + mlp(ln_2(x))) @ wte.weight.T
+  }
+}
+tokenizer chars(from = data)
+data pairs("reviews.txt", answers_only = true, pad = "#", validation = 0.2)
+train { loss = cross_entropy(ignore = "#"), batch = 32, steps = 200, optimizer = adamw(lr = 3e-3) }
+""")
+            model = binary(folder, folder / "mood.tfm")
+            trained = run(model, "train", "--out", "run", cwd=folder)
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+            measured = json.loads(run(model, "eval", "--weights", "run", "--json", cwd=folder).stdout)
+            self.assertEqual(measured["exact_match"]["accuracy"], 1.0, measured)
+            for text, kind in (("a dull tale by a", "-"), ("a fine tale by a", "+")):
+                told = run(model, "generate", "--weights", "run", "--prompt", text, "--tokens", "1", "--temperature", "0",
+                           cwd=folder)
+                self.assertEqual(told.stdout.strip(), text + kind, told.stderr)
 
 
 class MaskedTokens(unittest.TestCase):

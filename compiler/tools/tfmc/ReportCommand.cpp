@@ -46,7 +46,7 @@ struct ReportArguments {
   std::vector<std::string> counts; ///< of processes: `2,4,8`
   std::vector<int64_t> processes;  ///< the same
   std::optional<std::string> network;
-  std::string latency, step;
+  std::optional<std::string> latency, step;
 
   /// Whether FLOPs are counted, for which a model is differentiated.
   bool countsFlops() const {
@@ -299,11 +299,11 @@ static ShareRequest shareRequest(const ReportArguments &arguments) {
   request.network.emplace();
   request.network->bytesPerSecond =
       parse("--network", *arguments.network, parseSpeed);
-  if (!arguments.latency.empty())
+  if (arguments.latency)
     request.network->latency =
-        parse("--latency", arguments.latency, parseDuration);
-  if (!arguments.step.empty())
-    request.network->step = parse("--step", arguments.step, parseDuration);
+        parse("--latency", *arguments.latency, parseDuration);
+  if (arguments.step)
+    request.network->step = parse("--step", *arguments.step, parseDuration);
   return request;
 }
 

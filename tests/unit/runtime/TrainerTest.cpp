@@ -532,6 +532,12 @@ TEST(Checkpoint, IsFinishedWithoutRemovingOthers) {
   for (const char *name : checkpointFiles)
     std::filesystem::rename(other / (std::string("run/") + name),
                             folder / (std::string("run/") + name + ".next"));
+  // Where there is no room for it, what is there is read.
+  folder.write("run/step-3.next", "");
+  settle(folder / "run");
+  EXPECT_EQ(olderSteps(folder / "run"), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(loadCheckpoint(folder / "run", bench.model).step, 3);
+  std::filesystem::remove(folder / "run/step-3.next");
   settle(folder / "run");
   EXPECT_EQ(olderSteps(folder / "run"), (std::vector<int64_t>{1, 2, 3}));
   EXPECT_EQ(loadCheckpoint(folder / "run", bench.model).step, 4);
