@@ -215,6 +215,15 @@ class Encoders(InFolder):
                 self.assertEqual(tensors(out + "/model.safetensors"), tensors(FAMILIES / case / "model.safetensors"))
                 self.assertEqual(lines(tfmc("import", out).stdout), lines(self.texts[case]))
 
+    def test_weights_of_pickle_are_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(FAMILIES / "bloom/config.json", folder)
+            pathlib.Path(folder, "pytorch_model.bin").write_bytes(b"")
+            imported = tfmc("import", folder)
+            self.assertEqual(imported.returncode, 0, imported.stderr)
+            self.assertIn("no model.safetensors to check the file against; pytorch_model.bin must be saved as safetensors",
+                          imported.stderr)
+
     def test_what_other_classes_have(self):
         """Heads that the class of the configuration has not, and old names of norms."""
         folder = self.path("other")

@@ -455,7 +455,12 @@ private:
         folderHas(options.folder + "/model.safetensors.index.json");
     if (!hasWeights) {
       messages() << "tfmc: note: " << options.folder
-                 << " has no model.safetensors to check the file against\n";
+                 << " has no model.safetensors to check the file against"
+                 << (folderHas(options.folder + "/pytorch_model.bin")
+                         ? "; pytorch_model.bin must be saved as safetensors "
+                           "to be used, e.g. by `save_pretrained` of "
+                           "transformers\n"
+                         : "\n");
       return;
     }
     ModelReport report = orStop(makeReport(*model.module, ReportOptions()));
