@@ -121,7 +121,9 @@ std::string whyNotWritten(llvm::StringRef path, Emit emit,
   } catch (const InputError &error) {
     return error.what();
   }
-  return "";
+  return path.ends_with(".tfm") && llvm::sys::fs::exists(path)
+             ? "it is a file of a model"
+             : "";
 }
 
 BuildStatus fail(const llvm::Twine &message, BuildStatus status) {

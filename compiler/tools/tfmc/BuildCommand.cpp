@@ -67,8 +67,7 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
   command->callback([options, &status] {
     options->build.defines = parseDefines(options->defines);
     options->build.emit = kinds.at(options->emit);
-    if (isInput(options->build.output, options->build.source) ||
-        isModelFile(options->build.output)) {
+    if (isInput(options->build.output, options->build.source)) {
       status = 1;
       return;
     }
