@@ -182,8 +182,12 @@ SymbolicValue Repeats::evalRepeat(const Expr &expr, Scope &scope) {
     SymbolicValue callee = expressions.eval(*body.kids[0], inner);
     if (callee.is(SymbolicValue::Module))
       return repeatModule(expr, callee, inner);
-    if (callee.isPoison())
+    if (callee.isPoison()) {
+      // Mistakes in the arguments are mistakes either way: as of layer 0.
+      if (!expr.text.empty())
+        inner.locals[expr.text] = SymbolicValue::integer(Dim(0));
       expressions.evalArguments(body, inner);
+    }
     reportNoModule(callee, body.range);
     return SymbolicValue();
   }
