@@ -172,7 +172,7 @@ std::optional<SymbolicTensor> BuiltinCall::floats(StringRef which) {
         .error(211, a->range,
                "`" + name + "` takes floats, not " +
                    showShape(t->dims, t->elem))
-        .help("convert: `cast(x, float)`");
+        .help("convert: `" + castOf(sources.text(a->range), "float") + "`");
     return std::nullopt;
   }
   return t;

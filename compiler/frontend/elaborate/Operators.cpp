@@ -356,28 +356,33 @@ SymbolicValue Operators::tensorArithmetic(StringRef op, const SymbolicValue &a,
   if (b.isTensorLike())
     y = tensors.toNumbers(b, rb, verb);
   if (!x && !a.isTensorLike())
-    x = tensors.operandTensor(a, y ? &*y : nullptr, ra, verb);
+    x = tensors.operandTensor(a, y ? &*y : nullptr, ra, verb, sources.text(rb));
   if (!y && !b.isTensorLike())
-    y = tensors.operandTensor(b, x ? &*x : nullptr, rb, verb);
+    y = tensors.operandTensor(b, x ? &*x : nullptr, rb, verb, sources.text(ra));
   if (!x || !y)
     return SymbolicValue();
   if (x->elem != y->elem) {
-    auto word = [](Elem elem) {
+    auto word = [](Elem elem) -> StringRef {
       return elem == Elem::Float ? "floats"
              : elem == Elem::Int ? "integers"
                                  : "truth values";
     };
+    // Truth values become what the others are, integers floats.
+    bool isRight = x->elem == Elem::Float || y->elem == Elem::Bool;
     reporter
         .error(211, expr.textRange,
                "cannot " + verb + " " + showShape(x->dims, x->elem) + " and " +
                    showShape(y->dims, y->elem) + ": " + word(x->elem) +
                    " and " + word(y->elem))
-        .help("convert one of them: `cast(x, float)`");
+        .help("convert the " + word((isRight ? y : x)->elem) + ": `" +
+              castOf(sources.text(isRight ? rb : ra),
+                     (isRight ? x : y)->elem == Elem::Float ? "float" : "int") +
+              "`");
     return SymbolicValue();
   }
   if (x->elem == Elem::Bool) {
     reporter.error(211, expr.textRange, "cannot " + verb + " truth values")
-        .help("convert them: `cast(x, float)`");
+        .help("convert them: `" + castOf(sources.text(ra), "float") + "`");
     return SymbolicValue();
   }
   std::optional<Dims> dims = tensors.broadcastDims(x->dims, y->dims);
@@ -434,7 +439,7 @@ SymbolicValue Operators::tensorArithmetic(StringRef op, const SymbolicValue &a,
   }
   if (x->elem == Elem::Int && mnemonic == "pow") {
     reporter.error(211, expr.textRange, "`**` works on floats")
-        .help("convert: `cast(x, float)`");
+        .help("convert: `" + castOf(sources.text(ra), "float") + "`");
     return SymbolicValue();
   }
   return SymbolicValue::tensor(tensors.binary(mnemonic,
@@ -464,7 +469,9 @@ SymbolicValue Operators::matmul(const SymbolicValue &a, const SymbolicValue &b,
                "`@` multiplies floats, not " +
                    showShape((x->elem != Elem::Float ? x : y)->dims,
                              (x->elem != Elem::Float ? x : y)->elem))
-        .help("convert: `cast(x, float)`");
+        .help("convert: `" +
+              castOf(sources.text(x->elem != Elem::Float ? ra : rb), "float") +
+              "`");
     return SymbolicValue();
   }
   size_t m = x->dims.size(), n = y->dims.size();

@@ -9,6 +9,7 @@
 
 #include "compiler/frontend/elaborate/Budget.h"
 #include "compiler/frontend/elaborate/Compilation.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
 
@@ -89,4 +90,11 @@ void tfm::suggestInteger(Diagnostic &d, const SymbolicValue &value) {
     auto number = Twine(static_cast<int64_t>(value.number())).str();
     d.help("`" + number + ".0` is a float, `" + number + "` an integer");
   }
+}
+
+std::string tfm::castOf(StringRef operand, StringRef type) {
+  bool isName = operand.size() <= 24 && llvm::all_of(operand, [](char c) {
+                  return llvm::isAlnum(c) || c == '_' || c == '.';
+                });
+  return ("cast(" + (isName ? operand : "...") + ", " + type + ")").str();
 }

@@ -58,6 +58,10 @@ private:
 /// Of a float where an integer is needed: how the integer is written.
 void suggestInteger(Diagnostic &d, const SymbolicValue &value);
 
+/// `cast(tokens, float)`: of an operand that is no name or member, `cast(...,
+/// float)`.
+std::string castOf(llvm::StringRef operand, llvm::StringRef type);
+
 } // namespace tfm
 
 #endif // TFM_FRONTEND_ELABORATE_REPORTER_H

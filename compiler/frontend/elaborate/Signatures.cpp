@@ -37,11 +37,12 @@ bool Signatures::checkShape(const SymbolicTensor &tensor, const TypeExpr &type,
         211, range, what() + " is " + expected + ", but this is " + found());
     if (elem == Elem::Int && tensor.elem == Elem::Float)
       d.help("integers are ids or places, such as `tokens` or "
-             "`positions(tokens)`; `cast(x, int)` converts");
+             "`positions(tokens)`; `" +
+             castOf(sources.text(range), "int") + "` converts");
     else if (elem == Elem::Float && tensor.elem == Elem::Int &&
              !tensor.dims.empty())
-      d.help("`Embedding(entries, width)` gives each id a vector; `cast(x, "
-             "float)` converts");
+      d.help("`Embedding(entries, width)` gives each id a vector; `" +
+             castOf(sources.text(range), "float") + "` converts");
     return false;
   }
   size_t fixed = llvm::count_if(

@@ -129,7 +129,7 @@ std::optional<SymbolicTensor> Tensors::toNumbers(const SymbolicValue &value,
 
 std::optional<SymbolicTensor>
 Tensors::operandTensor(const SymbolicValue &value, const SymbolicTensor *other,
-                       Range range, StringRef verb) {
+                       Range range, StringRef verb, StringRef otherText) {
   if (!other)
     return std::nullopt;
   if (value.isNumber() || value.is(SymbolicValue::Bool)) {
@@ -137,7 +137,7 @@ Tensors::operandTensor(const SymbolicValue &value, const SymbolicTensor *other,
       reporter
           .error(211, range,
                  "cannot " + verb + " integers and the float " + value.show())
-          .help("convert the integers: `cast(x, float)`");
+          .help("convert the integers: `" + castOf(otherText, "float") + "`");
       return std::nullopt;
     }
     if (value.is(SymbolicValue::Bool) != (other->elem == Elem::Bool)) {

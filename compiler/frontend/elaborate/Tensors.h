@@ -43,11 +43,12 @@ public:
   /// values these are 1 and 0.
   std::optional<SymbolicTensor> toNumbers(const SymbolicValue &value,
                                           Range range, llvm::StringRef what);
-  /// Makes a scalar or per-layer number a tensor of the other's element type.
+  /// Makes a scalar or per-layer number a tensor of the other's element type;
+  /// `otherText` is how the source has the other.
   std::optional<SymbolicTensor> operandTensor(const SymbolicValue &value,
                                               const SymbolicTensor *other,
-                                              Range range,
-                                              llvm::StringRef verb);
+                                              Range range, llvm::StringRef verb,
+                                              llvm::StringRef otherText = "");
   SymbolicTensor splat(double value, Elem elem, const Dims &dims);
 
   /// Whether an axis may be repeated: it is 1, and not just a batch of 1.
