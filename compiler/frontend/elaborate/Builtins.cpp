@@ -92,6 +92,11 @@ bool Builtins::contains(StringRef name) {
   return findBuiltin(name).has_value();
 }
 
+bool Builtins::takesAxis(StringRef name) {
+  std::optional<BuiltinInfo> info = findBuiltin(name);
+  return info && info->parameters.ends_with("axis=");
+}
+
 std::vector<std::string> Builtins::all() {
   std::vector<std::string> names;
   for (const ScalarFunction &function : scalarFunctions())

@@ -45,6 +45,8 @@ public:
   SymbolicValue call(llvm::StringRef name, std::vector<CallArg> &args,
                      Range range, Scope &scope);
   static bool contains(llvm::StringRef name);
+  /// Whether a function takes a tensor and an axis, or may: `max`.
+  static bool takesAxis(llvm::StringRef name);
   /// The names of all of them.
   static std::vector<std::string> all();
 

@@ -319,6 +319,43 @@ SymbolicValue Expressions::transposed(const SymbolicValue &object,
   return SymbolicValue::tensor(tensors.transposeAxes(*tensor, order));
 }
 
+/// A whole number as it is written.
+static bool isInteger(const Expr &expr) {
+  return expr.kind == ExprKind::Integer ||
+         (expr.kind == ExprKind::Unary && isInteger(*expr.kids[0]));
+}
+
+std::string Expressions::asFunction(const Expr &member) const {
+  auto textOf = [&](const Expr &expr) -> std::string {
+    // A range leaves outer parentheses out.
+    StringRef text = sources.text(expr.range);
+    bool isWhole = text.count('(') == text.count(')') && !text.contains('\n');
+    return isWhole ? text.str() : "...";
+  };
+  std::string text = member.text.str() + "(" + textOf(*member.kids[0]);
+  if (!called || called->kids[0] != &member)
+    return text + ")";
+  // Elsewhere the axis is the first argument, or called `dim`.
+  bool takesAxis = Builtins::takesAxis(member.text);
+  for (auto [i, arg] : llvm::enumerate(called->args)) {
+    StringRef name = arg.name;
+    if (takesAxis && (name == "keepdim" || name == "keepdims"))
+      continue;
+    bool isFirst = i == 0 && name.empty() && member.text != "top_k" &&
+                   member.text != "split";
+    // `max(a, b)` takes two tensors, too.
+    bool isAxis = isFirst && (isInteger(*arg.value) ||
+                              (member.text != "min" && member.text != "max"));
+    if (takesAxis && (isAxis || name == "dim"))
+      name = "axis";
+    text += ", ";
+    if (!name.empty())
+      text += name.str() + " = ";
+    text += textOf(*arg.value);
+  }
+  return text + ")";
+}
+
 void Expressions::reportNoTensorMember(const Expr &expr, const Scope &scope) {
   Diagnostic &d = reporter.error(302, expr.textRange,
                                  "a tensor has no `" + expr.text + "`");
@@ -327,12 +364,8 @@ void Expressions::reportNoTensorMember(const Expr &expr, const Scope &scope) {
   bool isFunction = function && (function->is(SymbolicValue::Builtin) ||
                                  function->is(SymbolicValue::Function));
   StringRef help = nameHabit(expr.text);
-  // A range leaves outer parentheses out.
-  StringRef operand = sources.text(expr.kids[0]->range);
-  if (operand.count('(') != operand.count(')') || operand.contains('\n'))
-    operand = "...";
   if (isFunction || isType(expr.text))
-    d.help("write `" + expr.text + "(" + operand + ")`");
+    d.help("write `" + asFunction(expr) + "`");
   else
     d.help(help.empty() ? "functions are not members: `f(x)`; `.T` swaps the "
                           "last two axes"
@@ -438,7 +471,9 @@ std::vector<CallArg> Expressions::evalArguments(const Expr &call,
 }
 
 SymbolicValue Expressions::evalCall(const Expr &expr, Scope &scope) {
+  const Expr *outer = std::exchange(called, &expr);
   SymbolicValue callee = eval(*expr.kids[0], scope);
+  called = outer;
   std::vector<CallArg> args = evalArguments(expr, scope);
   if (callee.isPoison())
     return callee;

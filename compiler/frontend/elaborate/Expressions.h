@@ -73,6 +73,9 @@ private:
   /// `x.T`, the member `expr` of a tensor.
   SymbolicValue transposed(const SymbolicValue &object, const ast::Expr &expr,
                            const Scope &scope);
+  /// `member` of a tensor, or its call, as the call of a function:
+  /// `mean(x, axis = 1)` for `x.mean(1)`.
+  std::string asFunction(const ast::Expr &member) const;
   void reportNoTensorMember(const ast::Expr &expr, const Scope &scope);
   void reportNoMember(const Node &node, const ast::Expr &expr);
 
@@ -122,6 +125,8 @@ private:
   unsigned depth = 0;
   /// The member that is evaluated, if its name alone would be known.
   const ast::Expr *prefixed = nullptr;
+  /// The call whose callee is evaluated.
+  const ast::Expr *called = nullptr;
 };
 
 } // namespace tfm
