@@ -118,14 +118,21 @@ RecipeBuilder::Found RecipeBuilder::find(Form &form, StringRef name,
   return found;
 }
 
+/// "`warmup`, `final`".
+static std::string namesOf(llvm::ArrayRef<std::string> names) {
+  std::string all;
+  for (const std::string &name : names)
+    all += (all.empty() ? "`" : ", `") + name + "`";
+  return all;
+}
+
 void RecipeBuilder::finish(Form &form, StringRef what) {
   e.recipeEntries[form.path] = form.known;
   for (auto [i, arg] : llvm::enumerate(form.args)) {
     if (form.used[i])
       continue;
     if (arg.name.empty()) {
-      e.diags.error(801, arg.value->range,
-                    "`" + what + "` takes no further value");
+      reportNoPlace(form, *arg.value, what);
       continue;
     }
     Diagnostic &d = e.diags.error(
@@ -139,14 +146,28 @@ void RecipeBuilder::finish(Form &form, StringRef what) {
       d.help(habit);
     else
       e.suggest(d, arg.name, form.known);
-    if (d.helps.empty()) {
-      std::string all;
-      for (const std::string &name : form.known)
-        all += (all.empty() ? "`" : ", `") + name + "`";
-      if (!all.empty())
-        d.help("it has " + all);
-    }
+    if (d.helps.empty() && !form.known.empty())
+      d.help("it has " + namesOf(form.known));
   }
+}
+
+void RecipeBuilder::reportNoPlace(const Form &form, const Expr &value,
+                                  StringRef what) {
+  bool hasPlaces = false;
+  std::vector<std::string> free = form.known;
+  for (auto [arg, isUsed] : llvm::zip(form.args, form.used)) {
+    hasPlaces |= isUsed && arg.name.empty();
+    llvm::erase(free, arg.name);
+  }
+  Diagnostic &d = e.diags.error(
+      801, value.range,
+      "`" + what + "` takes no " + (hasPlaces ? "further " : "") + "value" +
+          (form.known.empty() ? "" : " without a name"));
+  if (!hasPlaces && !free.empty())
+    d.help("write what it is: `" + free.front() + " = " +
+           e.sources.text(value.range) + "`");
+  if (!form.known.empty())
+    d.help("it has " + namesOf(form.known));
 }
 
 SymbolicValue RecipeBuilder::value(const Found &found) {

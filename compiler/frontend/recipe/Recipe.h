@@ -57,6 +57,9 @@ private:
              Wanted wanted = Wanted::Value);
   /// Reports entries that nobody asked for.
   void finish(Form &form, llvm::StringRef what);
+  /// Of a value without a name that stands in no place for one.
+  void reportNoPlace(const Form &form, const ast::Expr &value,
+                     llvm::StringRef what);
   SymbolicValue value(const Found &found);
   /// The same for an entry that takes `expected`: of a word of the command line
   /// that has no meaning that is said.
