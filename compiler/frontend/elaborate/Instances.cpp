@@ -60,8 +60,31 @@ void Instances::reportEndless(Range range) {
     through += (i > first + 1 ? ", then `" : "`") + callStack[i].what + "`";
   if (!through.empty())
     d.note("`" + name + "` contains " + through);
-  d.help("a module that repeats is written `repeat(n) " + name + "(...)`");
+  const Node *around = inside.front().node->parent;
+  if (around && around->kind == Node::Kind::Repeat)
+    d.help("the layers of a `repeat` are of another module than the one that "
+           "it stands in");
+  else
+    d.help("a module that repeats is written `repeat(n) " + name + "(...)`");
   llvm::append_range(callStack, inside);
+}
+
+bool Instances::isEndless(Range range) {
+  if (callStack.empty() || !callStack.back().node)
+    return false;
+  const Node &inner = *callStack.back().node;
+  auto isSame = [&](const Call &call) {
+    return call.node && call.node->decl == inner.decl &&
+           llvm::equal(call.node->hyperparameters, inner.hyperparameters,
+                       [](const auto &a, const auto &b) {
+                         return a.second.sameAs(b.second);
+                       });
+  };
+  if (llvm::none_of(llvm::ArrayRef(callStack).drop_back(), isSame))
+    return false;
+  budget.stop();
+  reportEndless(range);
+  return true;
 }
 
 SymbolicValue Instances::instantiate(const ast::Module &decl, const Unit *unit,

@@ -44,6 +44,9 @@ public:
   SymbolicValue instantiate(const ast::Module &decl, const Unit *unit,
                             std::vector<CallArg> &args, Range range,
                             Scope &caller);
+  /// Whether the module whose body is read stands within itself with the same
+  /// hyperparameters, and so without end: then that is reported.
+  bool isEndless(Range range);
 
 private:
   /// Reports the modules of the call stack that contain themselves.

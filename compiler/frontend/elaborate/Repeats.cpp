@@ -223,10 +223,11 @@ std::optional<Dim> Repeats::countOf(const Expr &expr, Scope &scope) {
     if (node->kind == Node::Kind::Repeat)
       allLayers *= node->count.value();
   if (allLayers > maxRepeat) {
-    reporter.error(601, range,
-                   "with the repeats around it this one makes " +
-                       Twine(allLayers) + " layers, more than " +
-                       Twine(maxRepeat));
+    if (!instances.isEndless(expr.range))
+      reporter.error(601, range,
+                     "with the repeats around it this one makes " +
+                         Twine(allLayers) + " layers, more than " +
+                         Twine(maxRepeat));
     return std::nullopt;
   }
   return count.dim();
