@@ -522,6 +522,7 @@ SymbolicValue Expressions::evalCall(const Expr &expr, Scope &scope) {
     Diagnostic &d = reporter.error(410, expr.kids[0]->range,
                                    "`" + text + "` is " + callee.describe() +
                                        " and cannot be called");
+    noteHidden(d, *expr.kids[0], scope);
     if (callee.is(SymbolicValue::ParamRef) && args.size() == 1) {
       const SymbolicValue &x = args[0].value;
       StringRef given = sources.text(args[0].range);
@@ -535,6 +536,34 @@ SymbolicValue Expressions::evalCall(const Expr &expr, Scope &scope) {
     return SymbolicValue();
   }
   }
+}
+
+void Expressions::noteHidden(Diagnostic &d, const Expr &name,
+                             const Scope &scope) {
+  Scope file;
+  file.unit = scope.unit;
+  auto hidden = name.kind == ExprKind::Name ? names.lookup(name.text, file)
+                                            : std::nullopt;
+  if (!hidden || hidden->is(SymbolicValue::ConstRef))
+    return;
+  std::string what = "the value `" + name.text.str() + "`";
+  if (scope.self && scope.self->decl && !scope.locals.count(name.text)) {
+    auto isIt = [&](const auto &declared) {
+      return declared.name == name.text;
+    };
+    const ast::Module &decl = *scope.self->decl;
+    auto parameter = llvm::find_if(decl.parameters, isIt);
+    auto member = llvm::find_if(decl.members, isIt);
+    if (parameter != decl.parameters.end())
+      what = "the hyperparameter `" + name.text.str() + "` in line " +
+             std::to_string(sources.line(parameter->range));
+    else if (member != decl.members.end())
+      what = "the member `" + name.text.str() + "` in line " +
+             std::to_string(sources.line(member->range));
+  }
+  d.help(what + " hides the " +
+         (hidden->is(SymbolicValue::Module) ? "module" : "function") +
+         " of that name: rename it");
 }
 
 SymbolicValue Expressions::layerOf(Node &node, int64_t index) {

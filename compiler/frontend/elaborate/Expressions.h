@@ -79,6 +79,8 @@ private:
   void reportNoTensorMember(const ast::Expr &expr, const Scope &scope);
   void reportNoMember(const Node &node, const ast::Expr &expr);
 
+  /// Says what something that cannot be called hides under its name.
+  void noteHidden(Diagnostic &d, const ast::Expr &name, const Scope &scope);
   SymbolicValue evalCall(const ast::Expr &expr, Scope &scope);
 
   SymbolicValue evalIndex(const ast::Expr &expr, Scope &scope);
