@@ -21,6 +21,15 @@ static constexpr StringRef tieForm =
     "a tie stands where the member is declared: `head = Linear(width, vocab, "
     "bias = false, weight = wte.weight)`";
 
+/// Whether a value is `Repeat(layers)`, behind which a module stands.
+static bool isLikeRepeat(const Expr *value) {
+  if (!value || value->kind != ExprKind::Call ||
+      value->kids[0]->kind != ExprKind::Name)
+    return false;
+  std::string word = value->kids[0]->text.lower();
+  return word == "repeat" || closestName(word, {"repeat"}) == "repeat";
+}
+
 void Parser::parseMember(std::vector<Member> &members) {
   Member member;
   member.doc = takeDoc();
@@ -88,7 +97,9 @@ void Parser::parseMember(std::vector<Member> &members) {
   }
   bool valid = !member.value || member.value->kind != ExprKind::Invalid;
   if (valid && !tok().startsLine && !tok().is("}") && !atEnd()) {
-    unexpected("the end of the line");
+    Diagnostic &d = unexpected("the end of the line");
+    if (tok().kind == TokenKind::Name && isLikeRepeat(member.value))
+      d.help("did you mean `repeat`?");
     skipToLine();
   } else if (!valid && !tok().startsLine) {
     skipToLine();
