@@ -134,14 +134,31 @@ bool Signatures::checkShape(const SymbolicTensor &tensor, const TypeExpr &type,
       dims[axis - 1] = Dim(actual.value());
       given = showShape(dims, tensor.elem);
     }
-    reporter
-        .error(code, range,
-               what() + " is " + expected + ", but this is " + given)
-        .withLabel(label + ", but here it is " +
-                   SymbolicValue::integer(actual).show());
+    Diagnostic &d = reporter.error(
+        code, range, what() + " is " + expected + ", but this is " + given);
+    d.withLabel(label + ", but here it is " +
+                SymbolicValue::integer(actual).show());
+    if (code == 205 && scope.self && scope.self->parent && !isCallerDim(dim) &&
+        !reporter.callerOfStd(range))
+      noteInstance(d, *scope.self, name, actual);
     return false;
   }
   return true;
+}
+
+void Signatures::noteInstance(Diagnostic &d, const Node &node, StringRef size,
+                              const Dim &actual) {
+  StringRef text = sources.text(node.range), module = node.decl->name;
+  bool isShort = text.size() <= 60 && !text.contains('\n');
+  d.note("`" + (isShort ? text : module) + "` stands in " +
+         (node.range.file == d.range.file
+              ? "line " + std::to_string(sources.line(node.range))
+              : reporter.place(node.range)));
+  // Both are there in `Linear` and what is like it.
+  auto outputs = node.hyperparameters.find("outputs");
+  if (size == "inputs" && outputs != node.hyperparameters.end() &&
+      outputs->second.is(SymbolicValue::Int) && outputs->second.dim() == actual)
+    d.help("it is `" + module + "(inputs, outputs)`: exchanged they take this");
 }
 
 SymbolicValue Signatures::checkArgument(const Parameter &parameter,

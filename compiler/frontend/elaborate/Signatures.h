@@ -50,6 +50,11 @@ public:
   SymbolicValue promisedResult(const ast::Method &method, Scope &scope);
 
 private:
+  /// Of a dimension `size` of an argument of an instance's `forward`, which is
+  /// another one than `actual`: where the instance was given it.
+  void noteInstance(Diagnostic &d, const Node &node, llvm::StringRef size,
+                    const Dim &actual);
+
   const SourceManager &sources;
   CallStack &callStack;
   Reporter &reporter;
