@@ -229,6 +229,8 @@ private:
         return skipDocstring(quotes);
     if (c == '"')
       return lexString(begin);
+    if (c == '\'' && lexSingleQuotes(begin))
+      return;
     for (StringRef punct : puncts) {
       if (text.substr(at).starts_with(punct)) {
         at += punct.size();
@@ -362,6 +364,24 @@ private:
       out.errors.push_back(at); // instead of a value
     size_t end = text.find(quotes, at + quotes.size());
     at = end == StringRef::npos ? text.size() : end + quotes.size();
+  }
+
+  /// A string in single quotes, if they end on this line: reported, and read as
+  /// one that has none.
+  bool lexSingleQuotes(size_t begin) {
+    size_t end = text.find_first_of("'\n", begin + 1);
+    if (end == StringRef::npos || text[end] != '\'')
+      return false;
+    diags
+        .error(101,
+               {file, static_cast<uint32_t>(begin),
+                static_cast<uint32_t>(end + 1)},
+               "unexpected character `'`")
+        .help("strings stand in double quotes");
+    at = end + 1;
+    emit(TokenKind::String, begin, at);
+    out.tokens.back().text = text.slice(begin + 1, end);
+    return true;
   }
 
   void lexString(size_t begin) {
