@@ -199,6 +199,13 @@ bool Parser::parseConst(Member &member) {
 std::unique_ptr<Method> Parser::parseMethod(std::string doc) {
   auto method = std::make_unique<Method>();
   method->doc = std::move(doc);
+  size_t head = at;
+  while (head > 0 && !list.tokens[head].startsLine)
+    --head;
+  auto column = [&](const Token &token) {
+    return sources.file(file).column(token.range.begin);
+  };
+  const unsigned indent = column(list.tokens[head]);
   Token name = take();
   method->name = name.text;
   method->range = name.range;
@@ -230,15 +237,18 @@ std::unique_ptr<Method> Parser::parseMethod(std::string doc) {
   }
   if (!tok().is("{")) {
     Diagnostic &d = unexpected("`{` to begin the body of `" + name.text + "`");
-    if (!tok().is(":")) {
+    bool isIndented = tok().startsLine && tok().kind == TokenKind::Name &&
+                      column(tok()) > indent;
+    if (!tok().is(":") && !isIndented) {
       skipToLine();
       return nullptr;
     }
-    d.help("write `{` instead of `:`, and `}` behind the body");
+    if (tok().is(":"))
+      d.help("write `{` instead of `:`, and `}` behind the body");
   }
-  // A body behind `:` can still be read, up to where the module ends or goes
-  // on.
-  bool isOpen = consume(":") && !tok().is("{");
+  // A body behind `:`, or without `{`, can still be read, up to where the
+  // module ends or goes on.
+  bool isOpen = (consume(":") || tok().startsLine) && !tok().is("{");
   if (!isOpen)
     take();
   unsigned outerBrackets = brackets;
@@ -247,8 +257,9 @@ std::unique_ptr<Method> Parser::parseMethod(std::string doc) {
     takeDoc();
     if (tok().is("}") || atEnd())
       break;
-    if (isOpen && ((tok().startsLine && tok(1).is("(")) ||
-                   (tok().startsColumn && startsItem())))
+    if (isOpen &&
+        ((tok().startsLine && (tok(1).is("(") || column(tok()) <= indent)) ||
+         (tok().startsColumn && startsItem())))
       break;
     size_t before = at;
     if (!parseStatement(method->body))
@@ -259,6 +270,8 @@ std::unique_ptr<Method> Parser::parseMethod(std::string doc) {
   brackets = outerBrackets;
   if (!isOpen)
     expect("}", "to end the body of `" + name.text + "`");
+  else if (tok().startsLine && column(tok()) == indent)
+    consume("}");
   return method;
 }
 
