@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/driver/Objects.h"
+#include "runtime/device/threads.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Bitcode/BitcodeReader.h"
@@ -16,13 +17,12 @@
 #include <functional>
 #include <future>
 #include <map>
-#include <thread>
 
 using namespace tfm;
 
 namespace {
 
-/// Each part costs some 40 ms of its own, a thousand instructions as much.
+/// A part has a target machine, passes and a context of its own to set up.
 constexpr size_t fewestInstructions = 2000, mostParts = 8;
 
 using Part = llvm::SmallPtrSet<const llvm::GlobalValue *, 32>;
@@ -40,8 +40,8 @@ static std::vector<Part> partsOf(const llvm::Module &module) {
       functions.emplace(size, &function);
       all += size;
     }
-  size_t processors = std::min<size_t>(
-      std::max(std::thread::hardware_concurrency(), 1u), mostParts);
+  size_t processors =
+      std::min<size_t>(static_cast<size_t>(availableProcessors()), mostParts);
   std::vector<Part> parts(
       std::clamp<size_t>(all / fewestInstructions, 1, processors));
   std::vector<size_t> sizes(parts.size());
@@ -92,8 +92,9 @@ static llvm::Error writePart(llvm::ArrayRef<char> bitcode,
 
 llvm::Expected<std::vector<llvm::SmallString<0>>>
 tfm::writeObjects(llvm::Module &module, const KernelTarget &target) {
-  shareLocals(module);
   std::vector<Part> parts = partsOf(module);
+  if (parts.size() > 1)
+    shareLocals(module);
   std::vector<llvm::SmallString<0>> objects(parts.size());
   std::vector<std::future<llvm::Error>> others;
   for (size_t i = 1; i < parts.size(); ++i)
