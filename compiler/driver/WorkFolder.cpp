@@ -74,9 +74,10 @@ llvm::Error WorkFolder::run(llvm::ArrayRef<std::string> command) const {
     if (!llvm::StringRef(*variable).starts_with("TMPDIR="))
       environment.push_back(*variable);
   std::string message;
-  if (llvm::sys::ExecuteAndWait(command.front(), arguments,
-                                llvm::ArrayRef<llvm::StringRef>(environment),
-                                redirects, 0, 0, &message) == 0)
+  int status = llvm::sys::ExecuteAndWait(
+      command.front(), arguments, llvm::ArrayRef<llvm::StringRef>(environment),
+      redirects, 0, 0, &message);
+  if (status == 0)
     return llvm::Error::success();
   if (auto text = llvm::MemoryBuffer::getFile(said))
     message += (*text)->getBuffer().str();
@@ -91,6 +92,9 @@ llvm::Error WorkFolder::run(llvm::ArrayRef<std::string> command) const {
       words.contains("cannot allocate memory"))
     return llvm::createStringError("there is too little memory for " +
                                    command.front());
+  if (words.trim().empty())
+    return llvm::createStringError(
+        command.front() + " has ended with exit status " + llvm::Twine(status));
   return llvm::createStringError(command.front() + " says:\n" + message);
 }
 

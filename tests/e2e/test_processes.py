@@ -611,6 +611,9 @@ class WithoutALibrary(unittest.TestCase):
             self.assertEqual(result.returncode, 1)
             self.assertRegex(result.stderr, r"^tfmc: error: /\S+/true has made no library: name an MPI's compiler with "
                              "--mpicc\n$")
+            result = tfmc("mpi", "--mpicc", "false", cwd=folder)
+            self.assertEqual(result.returncode, 1)
+            self.assertRegex(result.stderr, r"^tfmc: error: /\S+/false has ended with exit status 1\n$")
             self.assertEqual(os.listdir(folder), [])
 
     def test_a_folder_that_is_not_there(self):
