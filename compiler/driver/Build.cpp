@@ -121,7 +121,9 @@ std::string whyNotWritten(llvm::StringRef path, Emit emit,
   } catch (const InputError &error) {
     return error.what();
   }
-  return path.ends_with(".tfm") && llvm::sys::fs::exists(path)
+  // What `--emit tfm` writes may have the same ending.
+  return emit != Emit::Tfm && path.ends_with(".tfm") &&
+                 llvm::sys::fs::exists(path)
              ? "it is a file of a model"
              : "";
 }

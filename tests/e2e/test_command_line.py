@@ -663,7 +663,7 @@ class Output(unittest.TestCase):
             other.write_text("mine")
             (folder / "log.jsonl").write_text('{"step": 1, "loss": 2.5}\n')
             source = MODELS / "addition.tfm"
-            for arguments in (["build", source], ["build", source, "--emit", "tfm"], ["report", source],
+            for arguments in (["build", source], ["build", source, "--emit", "llvm"], ["report", source],
                               ["bench", source, "--format", "html"], ["plot", folder]):
                 result = tfmc(*arguments, "-o", other)
                 self.assertEqual(result.returncode, 1, arguments)
