@@ -632,9 +632,6 @@ class Output(unittest.TestCase):
         result = tfmc("report", GPT2, "--sweep", "layers=1,2", "--sweep", "layers=3")
         self.assertEqual((result.returncode, result.stdout), (USAGE, ""))
         self.assertIn("layers is given twice", result.stderr)
-        result = tfmc("report", GPT2, "--sweep", "layers=1,2", "-D", "layers=3")
-        self.assertEqual((result.returncode, result.stdout), (USAGE, ""))
-        self.assertIn("layers has values here, and 3 by -D", result.stderr)
 
     def test_a_source_is_not_overwritten(self):
         with tempfile.TemporaryDirectory() as folder:

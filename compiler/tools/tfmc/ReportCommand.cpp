@@ -75,7 +75,6 @@ static ModelReport makeModelReport(CompiledModel &model, const ReportView &view,
 /// What `--sweep` asks for; empty without one.
 static std::vector<SweepAxis> sweepAxes(const ReportArguments &arguments) {
   std::vector<SweepAxis> axes;
-  const Defines defines = parseDefines(arguments.defines);
   for (const std::string &text : arguments.sweep) {
     llvm::Expected<SweepAxis> axis = parseSweepAxis(text);
     if (!axis)
@@ -85,10 +84,6 @@ static std::vector<SweepAxis> sweepAxes(const ReportArguments &arguments) {
         throw CLI::ValidationError("--sweep", axis->name +
                                                   " is given twice: list all "
                                                   "of its values once");
-    for (const auto &[name, value] : defines)
-      if (name == axis->name)
-        throw CLI::ValidationError("--sweep", name + " has values here, and " +
-                                                  value + " by -D");
     axes.push_back(std::move(*axis));
   }
   // Each point is a model that is elaborated.
