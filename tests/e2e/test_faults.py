@@ -564,7 +564,7 @@ class Commands(unittest.TestCase):
         command = (TFMC, "build", "tiny.tfm", "-o", "program")
         for script, word in (('head -c 9 "$3" > "$2"; echo no room >&2; exit 1', "no room"),
                              ('head -c 9 "$3" > "$2"; kill -9 $$', "c++ says"),
-                             ("exit 0", "No such file"), ("exit 1", "c++ says")):
+                             ("exit 0", "No such file"), ("exit 1", "c++ has ended with exit status 1")):
             linker.write_text(f"#!/bin/sh\n{script}\n")
             linker.chmod(0o755)
             for is_new in (False, True):
