@@ -29,8 +29,8 @@ def Tfm_Dialect : Dialect {
     - on function arguments: `tfm.name`, and `tfm.dims`; on arguments and results
       that are a part of the arena: `tfm.region`;
     - on functions: `tfm.shapes`, an array of dictionaries `path`, `name`,
-      `role`, `shape`, `dims` and `line`, in the order of the program: the
-      arguments, named values and results of every method that was called;
+      `role`, `shape`, `dims`, `file` and `line`, in the order of the program:
+      the arguments, named values and results of every method that was called;
     - on an op whose result the user named: `tfm.value`, a dictionary with
       `path`, `name`, `dims` and `line`.
 

@@ -216,6 +216,7 @@ void Reader::readModules() {
   for (auto entry : list.getAsRange<DictionaryAttr>()) {
     StringRef path = text(entry, "path");
     if (path.empty()) {
+      report.modules.front().file = text(entry, "file").str();
       report.modules.front().line = number(entry, "line");
       continue;
     }
@@ -225,6 +226,7 @@ void Reader::readModules() {
     ModuleReport member;
     member.path = path.str();
     member.module = text(entry, "module").str();
+    member.file = text(entry, "file").str();
     member.line = number(entry, "line");
     member.count = number(entry, "count");
     if (member.count != 0) {
@@ -546,6 +548,7 @@ void Reader::listValues() {
     if (auto dims = words.getAs<ArrayAttr>("dims"))
       for (auto dim : dims.getAsRange<StringAttr>())
         value.dims.push_back(dim.str());
+    value.file = text(words, "file").str();
     value.line = number(words, "line");
     value.instancePaths = expand(value.path);
     report.values.push_back(std::move(value));

@@ -66,7 +66,9 @@ struct ModuleReport {
   /// differ, and this is the second of each two.
   std::string path;
   std::string module;
-  /// Line of its declaration, 0 where unknown.
+  /// The text that declares it, the model's or one that this uses, and the
+  /// line there, 0 where unknown.
+  std::string file;
   int64_t line = 0;
   /// Of a repeat: how many layers, else 0; and that in the user's words.
   int64_t count = 0;
@@ -106,6 +108,8 @@ struct ValueReport {
   std::string role;
   std::vector<int64_t> shape;
   std::vector<std::string> dims;
+  /// As of a module.
+  std::string file;
   int64_t line = 0;
   /// Paths of the instances, with the layers' numbers for `*`.
   std::vector<std::string> instancePaths;

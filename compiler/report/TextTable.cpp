@@ -145,6 +145,11 @@ std::string tfm::pathText(const ModelReport &report, llvm::StringRef path) {
   return text;
 }
 
+llvm::StringRef tfm::otherFile(const ModelReport &report,
+                               llvm::StringRef file) {
+  return file == report.source ? "" : file;
+}
+
 std::string tfm::memberName(const ModelReport &report,
                             const ModuleReport &member) {
   llvm::StringRef name = member.path;

@@ -44,11 +44,12 @@ void tfm::writeCsv(const ModelReport &report, const ReportView &view,
     return;
   }
   if (view.shapes) {
-    os << "path,value,shape,dims,line,role\n";
+    os << "path,value,shape,dims,line,role,file\n";
     for (const ValueReport &value : report.values)
       os << field(value.path) << ',' << field(value.name) << ','
          << joined(value.shape) << ',' << field(llvm::join(value.dims, " x "))
-         << ',' << value.line << ',' << value.role << '\n';
+         << ',' << value.line << ',' << value.role << ',' << field(value.file)
+         << '\n';
     return;
   }
   os << "path,module,count,parameters,formula\n";

@@ -58,6 +58,7 @@ void HtmlWriter::writeModules() {
                        member.parent < 0 ? "" : memberName(report, member));
         json.attribute("path", member.path);
         json.attribute("module", member.module);
+        json.attribute("file", otherFile(report, member.file));
         json.attribute("line", member.line);
         json.attribute("count", member.count);
         json.attribute("instances", member.instances);
@@ -108,6 +109,7 @@ void HtmlWriter::writeValues() {
                 value.name);
         json.attribute("shape", shapeText(value.shape));
         json.attribute("dims", shapeText(value.dims));
+        json.attribute("file", otherFile(report, value.file));
         json.attribute("line", value.line);
         json.attribute("role", value.role);
       });

@@ -56,6 +56,8 @@ void JsonWriter::writeModuleLine(llvm::StringRef path,
     json.attribute("formula", formula);
     if (count != 0)
       json.attribute("count", count);
+    json.attribute("file", member.line != 0 ? llvm::json::Value(member.file)
+                                            : llvm::json::Value(nullptr));
     json.attribute("line", member.line != 0 ? llvm::json::Value(member.line)
                                             : llvm::json::Value(nullptr));
   });
@@ -146,6 +148,7 @@ void JsonWriter::writeShapes() {
           json.attribute("value", value.name);
           arrayField(json, "shape", value.shape);
           arrayField(json, "dims", value.dims);
+          json.attribute("file", value.file);
           json.attribute("line", value.line);
           json.attribute("role", value.role);
         });

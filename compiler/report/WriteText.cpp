@@ -92,12 +92,13 @@ static void writeTensors(const ModelReport &report, const ReportView &view,
 }
 
 static void writeShapes(const ModelReport &report, llvm::raw_ostream &os) {
-  TextTable table({true, false, false, false, false});
+  TextTable table({true, false, false, false, false, false});
   for (const ValueReport &value : report.values)
     table.add({std::to_string(value.line),
                (value.path.empty() ? "" : value.path + ".") + value.name,
                shapeText(value.dims), shapeText(value.shape),
-               value.role == "value" ? "" : value.role});
+               value.role == "value" ? "" : value.role,
+               otherFile(report, value.file).str()});
   os << "\nShapes (line, value, in words, in numbers)\n";
   table.write(os);
 }

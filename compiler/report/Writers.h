@@ -52,6 +52,8 @@ llvm::Error writeBench(llvm::StringRef run, llvm::raw_ostream &os);
 std::string memberName(const ModelReport &report, const ModuleReport &member);
 /// A path for people: `h.[5, 11].mlp` for `h.6*+5.mlp`.
 std::string pathText(const ModelReport &report, llvm::StringRef path);
+/// The name of a file that the model's text uses; empty for its own.
+llvm::StringRef otherFile(const ModelReport &report, llvm::StringRef file);
 /// `124439808`.
 std::string digitsOf(FlopCount number);
 /// `124,439,808`.

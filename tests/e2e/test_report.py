@@ -274,6 +274,22 @@ class ShippedFiles(unittest.TestCase):
                                  "normalized": [20, 5, 10], "y": [20, 5, 10],
                                  "return[0]": [20, 5, 10], "return[1]": [20, 5, 10]})
 
+    def test_in_which_file_a_shape_stands(self):
+        """A line of a module of the library is none of the model's."""
+        own = str(MODELS / "gpt2.tfm")
+        answer = report(MODELS / "gpt2.tfm", "--shapes")
+        files = {(shape["path"], shape["value"]): shape["file"] for shape in answer["shapes"]}
+        self.assertEqual(files["", "tokens"], own)
+        self.assertEqual(files["wte", "ids"], "std/Embedding.tfm")
+        files = {module["path"]: module["file"] for module in answer["parameters"]["modules"]}
+        self.assertEqual(files["h.0.attn.c_attn"], own)
+        self.assertEqual(files["h.0.mlp.c_fc"], "std/FeedForward.tfm")
+        text = tfmc("report", MODELS / "gpt2.tfm", "--shapes").stdout
+        self.assertIn("    5  wte.ids                 [B, T]                      [1, 1024]          argument"
+                      "  std/Embedding.tfm\n", text)
+        table = tfmc("report", MODELS / "gpt2.tfm", "--shapes", "--format", "csv").stdout.splitlines()
+        self.assertIn("wte,ids,1 x 1024,B x T,5,argument,std/Embedding.tfm", table)
+
     def test_every_part_of_the_course_tells_what_goes_in_and_comes_out(self):
         parts = [path.stem for path in sorted((MODELS / "cs444").glob("*.tfm"))]
         self.assertGreater(len(parts), 10)

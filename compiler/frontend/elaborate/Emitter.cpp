@@ -697,7 +697,7 @@ void Emitter::nameValue(Handle value, StringRef path, StringRef name,
 }
 
 void Emitter::listShape(Role role, StringRef path, StringRef name,
-                        ArrayRef<Dim> dims, unsigned line) {
+                        ArrayRef<Dim> dims, StringRef file, unsigned line) {
   Impl &m = *impl;
   OpBuilder &b = m.builder;
   StringRef word = role == Role::Argument ? "argument"
@@ -709,6 +709,7 @@ void Emitter::listShape(Role role, StringRef path, StringRef name,
        b.getNamedAttr("role", b.getStringAttr(word)),
        b.getNamedAttr("shape", b.getDenseI64ArrayAttr(numbers(dims))),
        b.getNamedAttr("dims", m.dimStrings(dims)),
+       b.getNamedAttr("file", b.getStringAttr(file)),
        b.getNamedAttr("line", b.getI64IntegerAttr(line))}));
 }
 

@@ -141,7 +141,7 @@ public:
   /// Adds a line to the function's list of shapes, unless it stands there: a
   /// module may be called more than once.
   void listShape(Role role, llvm::StringRef path, llvm::StringRef name,
-                 llvm::ArrayRef<Dim> dims, unsigned line);
+                 llvm::ArrayRef<Dim> dims, llvm::StringRef file, unsigned line);
 
   // The module.
   void declareParam(const Param &param);

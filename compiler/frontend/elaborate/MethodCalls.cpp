@@ -487,8 +487,8 @@ SymbolicValue MethodCalls::callMethod(Node *node, const Method &method,
         signatures.checkArgument(parameter, value, scope, at, where);
     valid &= !checked.isPoison();
     if (node && checked.is(SymbolicValue::TensorRef))
-      emitter.listShape(Emitter::Role::Argument, node->path(), parameter.name,
-                        checked.tensor().dims, sources.line(parameter.range));
+      listShape(Emitter::Role::Argument, node->path(), parameter.name,
+                checked.tensor(), parameter.range);
     scope.locals[parameter.name] = checked;
   }
   callStack.push_back({where, node, range});
@@ -537,7 +537,7 @@ SymbolicValue MethodCalls::runBody(const Method &method, Scope &scope,
           values.size() == 1 ? values[0] : SymbolicValue::list(values);
       value = signatures.checkResult(value, method, scope,
                                      stmt.values[0]->range, where);
-      listResults(value, scope, sources.line(stmt.range));
+      listResults(value, scope, stmt.range);
       return value;
     }
     }
@@ -547,14 +547,22 @@ SymbolicValue MethodCalls::runBody(const Method &method, Scope &scope,
   return SymbolicValue();
 }
 
+void MethodCalls::listShape(Emitter::Role role, llvm::StringRef path,
+                            llvm::StringRef name, const SymbolicTensor &tensor,
+                            Range where) {
+  const SourceFile &file = sources.file(where.file);
+  emitter.listShape(role, path, name, tensor.dims, file.name(),
+                    file.line(where.begin));
+}
+
 void MethodCalls::listResults(const SymbolicValue &value, const Scope &scope,
-                              unsigned line) {
+                              Range where) {
   if (!scope.self)
     return;
   auto list = [&](const SymbolicValue &result, const std::string &name) {
     if (result.is(SymbolicValue::TensorRef))
-      emitter.listShape(Emitter::Role::Result, scope.self->path(), name,
-                        result.tensor().dims, line);
+      listShape(Emitter::Role::Result, scope.self->path(), name,
+                result.tensor(), where);
   };
   // A name that no value can have.
   if (!value.is(SymbolicValue::List))
@@ -599,10 +607,9 @@ void MethodCalls::storeLocal(const Target &target, SymbolicValue value,
   if (value.is(SymbolicValue::TensorRef)) {
     const SymbolicTensor &tensor = value.tensor();
     std::string path = scope.self ? scope.self->path() : "";
-    unsigned line = sources.line(target.range);
-    emitter.nameValue(tensor.handle, path, target.name, tensor.dims, line);
-    emitter.listShape(Emitter::Role::Local, path, target.name, tensor.dims,
-                      line);
+    emitter.nameValue(tensor.handle, path, target.name, tensor.dims,
+                      sources.line(target.range));
+    listShape(Emitter::Role::Local, path, target.name, tensor, target.range);
   }
   scope.locals[target.name] = std::move(value);
 }

@@ -71,9 +71,11 @@ private:
                         llvm::StringRef where);
   void assign(const ast::Stmt &stmt, Scope &scope);
   void storeLocal(const ast::Target &target, SymbolicValue value, Scope &scope);
-  /// Adds what a method returns to the function's list of shapes.
-  void listResults(const SymbolicValue &value, const Scope &scope,
-                   unsigned line);
+  /// Adds what `where` gives a name to the function's list of shapes.
+  void listShape(Emitter::Role role, llvm::StringRef path, llvm::StringRef name,
+                 const SymbolicTensor &tensor, Range where);
+  /// The same for what a method returns.
+  void listResults(const SymbolicValue &value, const Scope &scope, Range where);
 
   const SourceManager &sources;
   Emitter &emitter;

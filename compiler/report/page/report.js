@@ -134,7 +134,7 @@ function tree() {
     const tied = module.tied.length && !module.parameters ? `is ${module.tied.join(", ")}` : null;
     const row = add([name, whole(module.parameters), percent(module.parameters, data.total), each(module), tied || module.formula],
       depth, parent, paintOf(i), share, children[i].length > 0, false);
-    if (module.line) row.node.title = `line ${module.line}`;
+    if (module.line) row.node.title = `line ${module.line}${module.file ? ` of ${module.file}` : ""}`;
     if (children[i].length && module.own)
       add(["its own", whole(module.own), percent(module.own, data.total), "", ""], depth + 1, row, paintOf(i), module.own / data.total, false, true);
     for (const child of children[i]) visit(child, depth + 1, row);
@@ -429,4 +429,4 @@ if (data.tensors.length)
 if (data.values.length)
   table("Shapes", "of all arguments, named values and results", [["value"], ["in words"], ["shape"], ["line", true], [""]],
     data.values.map(value => [el("code", {}, value.name), el("code", {}, value.dims), el("code", {}, value.shape), String(value.line),
-      value.role === "value" ? "" : value.role]));
+      [value.role === "value" ? "" : value.role, value.file].filter(Boolean).join(", ")]));
