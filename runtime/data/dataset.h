@@ -62,11 +62,13 @@ public:
     return std::nullopt;
   }
   /// Of all that windows of so many tokens, and perhaps sources, may show of
-  /// these parts: whether others have the same data. Of a text with more than
-  /// 2^27 tokens in a part of its length, its ends and what is spread evenly
-  /// between them.
+  /// these parts: whether others have the same data. Of a text that has more
+  /// than so many pieces of 2^16 tokens in a part its length, its ends and
+  /// what is spread evenly between them. Half a gigabyte takes a few tenths of
+  /// a second.
   std::string checksum(std::initializer_list<Part> parts, int64_t sequence,
-                       bool withSources = false) const;
+                       bool withSources = false,
+                       int64_t mostPieces = 1 << 11) const;
   /// What whoever uses the data should know: that some of it is left out.
   virtual std::vector<std::string> notes() const { return {}; }
 };

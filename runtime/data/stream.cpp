@@ -270,10 +270,10 @@ std::span<const int32_t> Dataset::source(Part, int64_t) const {
 }
 
 std::string Dataset::checksum(std::initializer_list<Part> parts,
-                              int64_t sequence, bool withSources) const {
-  // Of a text, which is read in pieces of many windows, so many pieces at most:
-  // a few tenths of a second.
-  constexpr int64_t pieceTokens = int64_t{1} << 16, mostPieces = 1 << 11;
+                              int64_t sequence, bool withSources,
+                              int64_t mostPieces) const {
+  // A text is read in pieces of many windows.
+  constexpr int64_t pieceTokens = int64_t{1} << 16;
   int64_t each = isStream() ? (pieceTokens + sequence - 1) / sequence : 1;
   Checksum checksum;
   std::vector<int32_t> row(2 * static_cast<size_t>(each * sequence));

@@ -85,6 +85,18 @@ public:
     return value.get<std::string>();
   }
 
+  std::map<std::string, std::string> settings() {
+    if (!object.contains("settings"))
+      return {};
+    const json &all = member(object, "settings");
+    if (!all.is_object())
+      wrong("settings", all, "an object");
+    std::map<std::string, std::string> read;
+    for (const auto &[name, value] : all.items())
+      read[name] = value.dump();
+    return read;
+  }
+
   std::string checksum(const char *file) {
     const json &all = member(object, "checksums");
     if (!all.is_object())
@@ -158,6 +170,10 @@ std::string stateText(const RunState &state) {
     object["init"] = state.init;
   if (!state.data.empty())
     object["data"] = state.data;
+  for (const auto &[name, value] : state.settings)
+    object["settings"][name] = json::parse(value);
+  if (!state.dataChecksum.empty())
+    object["checksums"]["data"] = state.dataChecksum;
   // The name of a folder need not be UTF-8: such a one is not found again.
   std::string text =
       object.dump(2, ' ', /*ensure_ascii=*/false,
@@ -194,6 +210,7 @@ RunState parseState(const std::string &text, const std::string &path) {
     state.init = read.text("init");
   if (object.contains("data"))
     state.data = read.text("data");
+  state.settings = read.settings();
   state.logBytes = read.count("log_bytes");
   state.bestValidation = read.numberOrNull("best_validation");
   state.worseValidations = read.integer("worse_validations", 0);
@@ -205,6 +222,8 @@ RunState parseState(const std::string &text, const std::string &path) {
   state.weightsChecksum = read.checksum("model.safetensors");
   state.optimizerChecksum = read.checksum("optimizer.safetensors");
   state.logChecksum = read.checksum("log.jsonl");
+  if (object["checksums"].contains("data"))
+    state.dataChecksum = read.checksum("data");
   return state;
 }
 

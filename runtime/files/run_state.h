@@ -11,6 +11,7 @@
 #include "runtime/recipe_table.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -41,6 +42,11 @@ struct RunState {
   /// What the user named instead of the recipe's data (`--data`); empty where
   /// that was nothing.
   std::string data;
+  /// What else the build has by which updates are computed (`runSettings`); and
+  /// a checksum of the data (`Dataset::checksum`). Empty where an earlier
+  /// version wrote it.
+  std::map<std::string, std::string> settings;
+  std::string dataChecksum;
   /// Length of log.jsonl at this step.
   uint64_t logBytes = 0;
   /// Early stopping.

@@ -15,6 +15,7 @@
 #include "runtime/support/utf8.h"
 #include "runtime/training/initialise.h"
 #include "runtime/training/learning_rate.h"
+#include "runtime/training/run_settings.h"
 
 #include <algorithm>
 #include <bit>
@@ -602,7 +603,20 @@ void Trainer::sample() {
   progress->exclude(now() - began);
 }
 
-void Trainer::sayWhatIsKept() {
+RunState Trainer::ofThisBuild() const {
+  RunState here;
+  here.precision = recipe.train.precision;
+  here.optimizer = recipe.train.optimizer.kind;
+  here.data = options.data;
+  here.settings = runSettings(model.descriptor());
+  // Of long texts 64 pieces, so that this takes no time.
+  here.dataChecksum =
+      data.checksum({Part::Train, Part::Validation}, recipe.train.sequence,
+                    source->isTaken(), /*mostPieces=*/64);
+  return here;
+}
+
+void Trainer::sayWhatIsKept(const RunState &here) {
   const TrainSpec &train = recipe.train;
   int64_t steps = train.steps.value_or(
       train.epochs ? order->stepsOf(*train.epochs) : position.steps);
@@ -622,6 +636,15 @@ void Trainer::sayWhatIsKept() {
             options.data.empty() ? "the data of this build's recipe"
                                  : options.data)) +
         "\n");
+  std::string changes = changesOfSettings(position.settings, here.settings);
+  if (!changes.empty())
+    say(printable("note: until now the run had " + changes) + "\n");
+  // Other windows show other parts of a text.
+  if (options.data == position.data && !position.dataChecksum.empty() &&
+      position.dataChecksum != here.dataChecksum &&
+      changes.find("train.sequence") == std::string::npos)
+    say("note: the data are not those that the run was trained on until now, "
+        "or are read in another way\n");
   int64_t ofUpdate = train.batch * train.sequence * train.accumulate;
   if (position.tokens != position.step * ofUpdate)
     say(fmt::format(
@@ -634,8 +657,9 @@ void Trainer::sayWhatIsKept() {
 
 bool Trainer::resumeWhere(TrainResult &result) {
   const TrainSpec &train = recipe.train;
+  RunState here = ofThisBuild();
   if (!options.resume.empty() && isFirst())
-    sayWhatIsKept();
+    sayWhatIsKept(here);
   bool wasStopped = train.stop.patience > 0 &&
                     position.worseValidations >= train.stop.patience;
   result.steps = result.firstStep = position.step;
@@ -659,9 +683,11 @@ bool Trainer::resumeWhere(TrainResult &result) {
                     "in both\n",
                     printable(options.resume), position.precision,
                     train.precision));
-  position.precision = train.precision;
-  position.optimizer = train.optimizer.kind;
-  position.data = options.data;
+  position.precision = here.precision;
+  position.optimizer = here.optimizer;
+  position.data = here.data;
+  position.settings = here.settings;
+  position.dataChecksum = here.dataChecksum;
   return true;
 }
 

@@ -158,8 +158,11 @@ private:
   void logStep(double loss, double lr, float gradientNorm);
   /// After so many updates.
   bool due(const Interval &interval, int64_t step) const;
-  /// What a resumed run has from its checkpoint and not from this build.
-  void sayWhatIsKept();
+  /// Of a state what this build and its data say.
+  RunState ofThisBuild() const;
+  /// What a resumed run has from its checkpoint and not from this build, and
+  /// what else was another until now.
+  void sayWhatIsKept(const RunState &here);
   /// False where the run that is resumed has come to its end already; says
   /// where training goes on.
   bool resumeWhere(TrainResult &result);

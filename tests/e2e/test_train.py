@@ -936,6 +936,58 @@ train {{ batch = 4, sequence = 7, steps = 4, loss = cross_entropy(ignore = "#"),
                 self.assertIsNone(answer["exact_match"])
 
 
+class ResumedByAnotherBuild(unittest.TestCase):
+    """A run goes on as the binary has it, and the user is told what is no longer as it was."""
+
+    SOURCE = """
+model Pairs(vocab = 3, context = 8, width = 8, drop = 0.0) {
+  e = Embedding(vocab, width)
+  forward(tokens: int[B, T]) -> [B, T, vocab] { return dropout(e(tokens), drop) @ e.weight.T }
+}
+tokenizer chars("ab ")
+data text("pairs.txt", validation = 0.1)
+train { batch = 2, sequence = 8, steps = 2, clip = 1.0, schedule = cosine(warmup = 1) }
+"""
+
+    def test_what_was_another_until_now(self):
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as name:
+            folder = pathlib.Path(name)
+            (folder / "pairs.tfm").write_text(self.SOURCE)
+            (folder / "pairs.txt").write_text("ab aba b" * 40)
+
+            def built(name, *defines):
+                return binary(folder, folder / "pairs.tfm", *defines).rename(folder / name)
+
+            def notes(model, out, *more):
+                trained = run(model, "train", "--resume", "run", "--steps", "4", "--out", out, *more, cwd=folder)
+                self.assertEqual(trained.returncode, 0, trained.stderr)
+                return [line for line in trained.stderr.splitlines() if line.startswith("note: ")]
+
+            same = built("as-it-was")
+            self.assertEqual(run(same, "train", "--out", "run", cwd=folder).returncode, 0)
+            state = json.loads((folder / "run/state.json").read_text())
+            self.assertEqual(state["settings"]["train.clip"], 1.0)
+            self.assertEqual(state["settings"]["drop"], 0.0)
+            self.assertEqual(notes(same, "same"), [])
+            other = built("changed", "-D", "train.clip=none", "-D", "drop=0.5", "-D", "train.schedule=constant")
+            changed = notes(other, "other")
+            self.assertEqual(changed, ["note: until now the run had drop = 0 (here 0.5), train.clip = 1 (here none), "
+                                       'train.schedule.kind = "cosine" (here "constant"), train.schedule.warmup = 1 '
+                                       "(here 0)"])
+            # The next time that is how it was.
+            again = run(other, "train", "--resume", "other", "--steps", "5", cwd=folder)
+            self.assertNotIn("until now", again.stderr)
+            # The same name, and other data: also where they have the same size.
+            (folder / "pairs.txt").write_text("ab abb a" * 40)
+            told = "note: the data are not those that the run was trained on until now, or are read in another way"
+            self.assertEqual(notes(same, "text"), [told])
+            # Other windows are told of alone.
+            changed = notes(built("shorter", "-D", "train.sequence=4"), "short")
+            self.assertEqual(changed, ["note: until now the run had train.sequence = 8 (here 4)",
+                                       "note: an update of this build has 8 tokens; those of the run had others until "
+                                       "now, 16 on average"])
+
+
 class DataOfOthers(unittest.TestCase):
     """What nanoGPT, llm.c and NumPy users have is trained on as it is."""
 

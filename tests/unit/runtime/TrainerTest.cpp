@@ -360,7 +360,7 @@ public:
   }
   int64_t read(Part part, int64_t start, std::span<int32_t> tokens,
                std::span<int32_t> targets) const override {
-    if (interrupt && part == Part::Train)
+    if (interrupt && fileExists(log))
       *interrupt = true;
     return data->read(part, start, tokens, targets);
   }
@@ -371,7 +371,9 @@ public:
   }
 
   mutable int64_t count = 0;
+  /// Set by who reads once the run has this log.
   std::atomic<bool> *interrupt = nullptr;
+  std::string log;
 
 private:
   std::unique_ptr<Dataset> data;
@@ -409,6 +411,7 @@ TEST(Trainer, TellsOfNoTraceThatIsNotThere) {
   std::atomic<bool> interrupt{false};
   auto watched = std::make_unique<WatchedData>(std::move(bench.data));
   watched->interrupt = &interrupt;
+  watched->log = options.out + "/log.jsonl";
   bench.data = std::move(watched);
   testing::internal::CaptureStderr();
   EXPECT_THROW(
