@@ -285,7 +285,7 @@ class ShippedFiles(unittest.TestCase):
         self.assertEqual(files["h.0.attn.c_attn"], own)
         self.assertEqual(files["h.0.mlp.c_fc"], "std/FeedForward.tfm")
         text = tfmc("report", MODELS / "gpt2.tfm", "--shapes").stdout
-        self.assertIn("    5  wte.ids                 [B, T]                      [1, 1024]          argument"
+        self.assertIn("\n   5  wte.ids                 [B, T]                      [1, 1024]          argument"
                       "  std/Embedding.tfm\n", text)
         table = tfmc("report", MODELS / "gpt2.tfm", "--shapes", "--format", "csv").stdout.splitlines()
         self.assertIn("wte,ids,1 x 1024,B x T,5,argument,std/Embedding.tfm", table)
