@@ -173,7 +173,7 @@ void BpeMerges::applyShort(std::span<const int32_t> first,
 
 void BpeMerges::apply(std::span<const int32_t> first,
                       std::vector<int32_t> &ids) const {
-  if (learned.empty()) { // a tokenizer of bytes: `first` may be a whole book
+  if (learned.empty()) {
     ids.insert(ids.end(), first.begin(), first.end());
     return;
   }

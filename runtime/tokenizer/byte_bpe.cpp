@@ -166,16 +166,23 @@ private:
         return;
       }
     }
+    // Of a tokenizer of bytes a piece may be a whole book: no second copy.
+    if (merges.all().empty())
+      return appendBytes(piece, ids);
     std::vector<int32_t> bytes;
     bytes.reserve(piece.size());
+    appendBytes(piece, bytes);
+    merges.apply(bytes, ids);
+  }
+
+  void appendBytes(std::string_view piece, std::vector<int32_t> &ids) const {
     for (char c : piece) {
       int32_t id = byteIds[static_cast<unsigned char>(c)];
       if (id < 0)
         throw NoToken("the tokenizer has no token for the byte " +
                       std::to_string(static_cast<unsigned char>(c)));
-      bytes.push_back(id);
+      ids.push_back(id);
     }
-    merges.apply(bytes, ids);
   }
 
   int32_t wholeToken(std::string_view piece) const {

@@ -295,19 +295,20 @@ TEST(Text, IsInMemoryOnceAndItsTokensToo) {
   TemporaryFolder folder;
   constexpr int64_t count = 17'000'000;
   DataSpec spec = text(folder.write("a.txt", std::string(count, '1')), 0);
-  TokenizerPtr tokenizer = digits();
   auto mostResident = [] {
     rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     return 1024 * usage.ru_maxrss;
   };
-  EXPECT_EXIT(
-      {
-        int64_t before = mostResident();
-        open(spec, *tokenizer, 4);
-        std::exit(mostResident() - before < 6 * count ? 0 : 1);
-      },
-      testing::ExitedWithCode(0), "");
+  TokenizerPtr ofDigits = digits(), ofBytes = makeBytesTokenizer();
+  for (const Tokenizer *tokenizer : {ofDigits.get(), ofBytes.get()})
+    EXPECT_EXIT(
+        {
+          int64_t before = mostResident();
+          open(spec, *tokenizer, 4);
+          std::exit(mostResident() - before < 6 * count ? 0 : 1);
+        },
+        testing::ExitedWithCode(0), "");
 }
 #endif
 
