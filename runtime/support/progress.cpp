@@ -66,8 +66,9 @@ void Progress::clear() {
 
 void Progress::draw() {
   lastDrawn = now();
-  double perStep =
-      seconds() / static_cast<double>(std::max<int64_t>(1, done - first));
+  // What is excluded is to come again, too: who waits wants to know of all.
+  double perStep = (now() - started) /
+                   static_cast<double>(std::max<int64_t>(1, done - first));
   auto left = static_cast<int64_t>(perStep * static_cast<double>(steps - done));
   char line[200];
   auto end =

@@ -11,10 +11,12 @@
 #include "runtime/files/run_state.h"
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
+#include "runtime/support/progress.h"
 #include "runtime/training/evaluator.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 #include "tests/unit/runtime/ToyModel.h"
 
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstring>
@@ -481,6 +483,20 @@ TEST(Checkpoint, IsWholeAfterAKillBetweenAnyTwoRenames) {
       std::string name = checkpointFiles[i];
       std::string old = contentOf(folder / ("old/" + name));
       std::string next = contentOf(folder / ("new/" + name));
+// Validations and checkpoints are no training, but who waits waits for them.
+TEST(Progress, ExpectsAllOfTheTimeThatStepsTakeAgain) {
+  testing::internal::CaptureStderr();
+  Progress progress(0, 1000, /*tokensPerStep=*/8, /*quiet=*/false);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  progress.exclude(0.1);
+  progress.step(1, 0.5);
+  progress.finish();
+  EXPECT_LT(progress.seconds(), 0.05);
+  std::string line = testing::internal::GetCapturedStderr();
+  EXPECT_NE(line.find("step 1/1000  loss 0.5000"), std::string::npos) << line;
+  EXPECT_EQ(line.find(" 0:00:"), std::string::npos) << line; // 99.9 s and more
+}
+
       run.write(name, i < renamed ? next : old);
       if (i >= renamed && (renamed >= 0 || i < 2))
         run.write(name + nextSuffix, next);
