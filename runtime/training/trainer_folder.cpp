@@ -12,8 +12,13 @@
 #include "runtime/support/utf8.h"
 #include "runtime/training/trainer.h"
 
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 namespace tfm {
 
@@ -130,6 +135,11 @@ void Trainer::openRun() {
                         std::min(position.steps - position.step, mostLines));
   checkSpace(*folder, model, needs);
   if (!options.resume.empty())
+  // Of a folder that is there the log may be one to write to, but no checkpoint
+  // would ever be saved.
+  if (faccessat(AT_FDCWD, options.out.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
+    throw InputError("cannot write into the folder " + options.out + ": " +
+                     std::strerror(errno));
     json = tokenizerOfResumed(options.resume, json);
   // What it begins with knows where its texts end, and how messages are put.
   if (const std::string from =

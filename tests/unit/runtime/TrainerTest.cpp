@@ -27,6 +27,7 @@
 #include <set>
 #include <sys/resource.h>
 #include <thread>
+#include <unistd.h>
 
 // Counts every allocation of this program, also those of libraries; under the
 // address sanitizer memory is its own.
@@ -348,6 +349,35 @@ TEST(Trainer, StopsEarly) {
   EXPECT_TRUE(result.stoppedEarly);
   EXPECT_LT(result.steps, 5000);
 }
+TEST(Trainer, SaysBeforeTheFirstStepThatNothingCouldBeSaved) {
+  TemporaryFolder folder;
+  Bench bench(ToyShape(), longRun);
+  TrainOptions options;
+  options.out = folder / "run";
+  options.steps = 5;
+  bench.trainer(options).run(noInterrupt);
+  const std::string log = contentOf(folder / "run/log.jsonl");
+  namespace fs = std::filesystem;
+  const auto toRead = static_cast<fs::perms>(0555);
+  fs::permissions(folder.path, toRead | fs::perms::owner_write);
+  fs::permissions(folder / "run", toRead);
+  // Its log could be written, as where the folder alone is protected.
+  fs::permissions(folder / "run/log.jsonl", fs::perms::all);
+  // Root may write anywhere.
+  const uid_t user = geteuid();
+  if (user == 0 && seteuid(65534) != 0)
+    GTEST_SKIP() << "root cannot be another user";
+  options.resume = options.out;
+  options.steps = 10;
+  std::string message =
+      messageOf<InputError>([&] { bench.trainer(options).run(noInterrupt); });
+  ASSERT_EQ(seteuid(user), 0);
+  fs::permissions(folder / "run", fs::perms::owner_all);
+  EXPECT_EQ(message, "cannot write into the folder " + options.out +
+                         ": Permission denied");
+  EXPECT_EQ(contentOf(folder / "run/log.jsonl"), log);
+}
+
 
 /// Counts how often the training part is asked for a prompt, and interrupts who
 /// reads it.
