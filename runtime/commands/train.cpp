@@ -256,7 +256,8 @@ void train(const tfm_model &descriptor, TrainCommand command,
                 ignoredTarget(recipe.train, *tokenizer),
                 [&] {
                   return findChat(command.tokenizer, begun, recipe,
-                                  command.chatVariables, command.speaks());
+                                  command.chatVariables, command.speaks(),
+                                  &options.chat);
                 },
                 sourceLength(descriptor, TFM_TRAIN)});
   std::unique_ptr<Device> device =

@@ -33,9 +33,9 @@ static bool hasOwnTokenizer(const std::string &folder) {
 
 ChatTemplate findChat(const std::string &named, const std::string &weights,
                       const Recipe &recipe, const std::string &variables,
-                      bool speaks) {
+                      bool speaks, std::string *place) {
   std::optional<ChatTemplate> found;
-  std::string without, passed;
+  std::string without, passed, foundIn;
   // What stands beside a file is there to be taken instead of its own.
   auto add = [&](const std::filesystem::path &path) {
     if (path.empty() || found)
@@ -47,8 +47,10 @@ ChatTemplate findChat(const std::string &named, const std::string &weights,
     std::string folder = isFolder(path) ? path.string() : parent.string();
     if (!folder.empty())
       found = ChatTemplate::ofFolder(folder);
+    foundIn = folder;
     if (!found && isFile && isGguf(path.string())) {
       found = ChatTemplate::ofGguf(path.string());
+      foundIn = path.string();
       without = ", and " + path.string() + " has none";
     }
     if (found && !passed.empty() && speaks)
@@ -67,6 +69,8 @@ ChatTemplate findChat(const std::string &named, const std::string &weights,
         recipe.tokenizer.files[0]);
   }
   if (found) {
+    if (place)
+      *place = foundIn;
     if (!variables.empty())
       found->setVariables(orderedJsonOf(variables));
     return std::move(*found);

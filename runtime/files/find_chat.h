@@ -17,11 +17,11 @@ namespace tfm {
 /// names (`named`, may be empty), that of the weights, or the model's own; or
 /// within these, in gguf files. `variables` are those of `faultOfVariables`, or
 /// empty. Where a folder with a tokenizer has none, and that of another is
-/// taken, a note says so if this process `speaks`. Throws InputError where
-/// there is none.
+/// taken, a note says so if this process `speaks`. `place` becomes the folder
+/// or gguf file that has it. Throws InputError where there is none.
 ChatTemplate findChat(const std::string &named, const std::string &weights,
                       const Recipe &recipe, const std::string &variables,
-                      bool speaks);
+                      bool speaks, std::string *place = nullptr);
 
 } // namespace tfm
 

@@ -38,9 +38,12 @@ struct TrainOptions {
   std::string out; ///< the run directory
   /// The next name of a run that names none, where others took the one before.
   std::function<std::string()> nextOut;
-  std::string resume;     ///< a run directory to go on from
-  std::string init;       ///< weights to begin with
-  std::string data;       ///< what is trained on instead of the recipe's
+  std::string resume; ///< a run directory to go on from
+  std::string init;   ///< weights to begin with
+  std::string data;   ///< what is trained on instead of the recipe's
+  /// What has the chat template that data of messages was put into, a folder or
+  /// gguf file; empty: there are no messages.
+  std::string chat;
   std::string log;        ///< instead of `out`/log.jsonl
   std::string profile;    ///< a trace of some steps; empty: none
   bool overwrite = false; ///< replace the run in `out`
@@ -172,6 +175,9 @@ private:
   void openRun();
   void openLog();
   void saveTexts() const;
+  /// Has in `texts` the chat template that the data was put into, wherever that
+  /// stood; whether this changes them.
+  bool takeChat();
   /// Makes again what somebody has moved or removed: the run's folder, and what
   /// a checkpoint needs beside it. Throws InputError.
   void regainFolder();

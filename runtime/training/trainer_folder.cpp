@@ -88,6 +88,23 @@ static std::string tokenizerOfRun(const Recipe &recipe,
   return root.dump();
 }
 
+/// The files that may have a chat template, and the tokens that it knows.
+static constexpr const char *chatFiles[] = {
+    "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"};
+
+bool Trainer::takeChat() {
+  if (options.chat.empty())
+    return false;
+  const auto before = texts;
+  const auto settings = textSettingsOf(options.chat, tokenizer.size());
+  for (const char *name : chatFiles)
+    if (auto found = settings.find(name); found != settings.end())
+      texts[name] = found->second;
+    else
+      texts.erase(name);
+  return texts != before;
+}
+
 int64_t Trainer::checkpointsToCome() const {
   const Interval &interval = recipe.train.checkpoint;
   if (interval.every <= 0)
@@ -118,6 +135,11 @@ void Trainer::openRun() {
   bool isNew = options.out != options.resume;
   if (isNew)
     takeFolder();
+  // Of a folder that is there the log may be one to write to, but no checkpoint
+  // would ever be saved.
+  if (faccessat(AT_FDCWD, options.out.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
+    throw InputError("cannot write into the folder " + options.out + ": " +
+                     std::strerror(errno));
   SpaceNeeds needs;
   needs.present = static_cast<int64_t>(olderSteps(options.out).size()) +
                   (holdsCheckpoint(options.out) ? 1 : 0);
@@ -135,11 +157,6 @@ void Trainer::openRun() {
                         std::min(position.steps - position.step, mostLines));
   checkSpace(*folder, model, needs);
   if (!options.resume.empty())
-  // Of a folder that is there the log may be one to write to, but no checkpoint
-  // would ever be saved.
-  if (faccessat(AT_FDCWD, options.out.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
-    throw InputError("cannot write into the folder " + options.out + ": " +
-                     std::strerror(errno));
     json = tokenizerOfResumed(options.resume, json);
   // What it begins with knows where its texts end, and how messages are put.
   if (const std::string from =
@@ -150,6 +167,8 @@ void Trainer::openRun() {
     addEndTokens(texts, defaultOptions(recipe, tokenizer).endTokens);
   if (isNew && recipe.hasEncoder)
     setAnswerBegin(texts, answerMarks(recipe, tokenizer, "").begin);
+  if (isNew)
+    takeChat();
   if (isNew && !options.overwrite) {
     requireNoOther(*folder, "tokenizer.json", json);
     for (const auto &[name, text] : texts)
@@ -168,6 +187,12 @@ void Trainer::openRun() {
       if (std::string path = folder->file(name);
           name != "tokenizer.json" && fileExists(path))
         texts[name] = readRegularFile(path, "the run's texts");
+  if (!isNew && takeChat()) {
+    for (const char *name : chatFiles)
+      if (!texts.contains(name))
+        std::filesystem::remove(folder->file(name));
+    saveTexts();
+  }
   if (train.sample.interval.every > 0)
     sampleEnds = endTokensOf(options.out, tokenizer.size());
   try {

@@ -863,6 +863,27 @@ class Tokenizers(Folder):
         losses = {self.ok(program, "eval", "--weights", "talk/run", "--data", "talk/talk.jsonl", *more)
                   for more in (variables, variables, [])}
         self.assertEqual(len(losses), 2)
+        # The run needs no longer what it was put into, nor has it what its weights began with.
+        (folder / "chat_template.jinja").rename(folder / "template")
+        other = folder / "other"
+        other.mkdir()
+        shutil.copy(folder / "tokenizer.json", other)
+        (other / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ messages[0].content }}"}))
+        own = (folder / "run" / "chat_template.jinja").read_text()
+        self.assertEqual(own, (folder / "template").read_text())
+        self.ok(program, "train", "--resume", "talk/run", "--steps", "2", *variables)
+        answer = self.ok(program, "generate", "--weights", "talk/run", "--chat", "--prompt", "Hi", "--json", "--tokens", "1",
+                         *variables)
+        self.assertEqual(json.loads(answer)["prompt"], "1 Maynull[user]Hi")
+        shutil.copy(folder / "template", other / "chat_template.jinja")
+        (folder / "run" / "chat_template.jinja").write_text("{{ messages[0].role }}")
+        self.ok(program, "train", "--init", "talk/run", "--tokenizer", other, "--out", "talk/next", *variables)
+        self.assertEqual((folder / "next" / "chat_template.jinja").read_text(), own)
+        # In place, too.
+        (other / "chat_template.jinja").unlink()
+        self.ok(program, "train", "--resume", "talk/next", "--tokenizer", other, "--steps", "2", *variables)
+        self.assertFalse((folder / "next" / "chat_template.jinja").exists())
+        self.assertIn("chat_template", json.loads((folder / "next" / "tokenizer_config.json").read_text()))
 
     def test_any_bytes_are_a_prompt_and_text_is_printed(self):
         (self.folder / "any.tfm").write_text((self.folder / "bare.tfm").read_text()
