@@ -673,6 +673,11 @@ bool Trainer::resumeWhere(TrainResult &result) {
   }
   if (wasStopped)
     position.worseValidations = 0;
+  if (!options.resume.empty() && options.data != position.data) {
+    // A loss on other data is none that theirs could be held against.
+    position.bestValidation.reset();
+    position.worseValidations = 0;
+  }
   if (!options.resume.empty() && !options.quiet)
     say(fmt::format("going on from step {} of {} in {}\n", position.step,
                     position.steps, printable(options.resume)));

@@ -378,6 +378,55 @@ TEST(Trainer, SaysBeforeTheFirstStepThatNothingCouldBeSaved) {
   EXPECT_EQ(contentOf(folder / "run/log.jsonl"), log);
 }
 
+TEST(Trainer, EpochsMakeSteps) {
+  // 1,800 examples in batches of 4 * 2.
+  ToyShape shape;
+  shape.ignore = 13;
+  shape.accumulate = 2;
+  Bench bench(shape, R"("epochs": 2)");
+  EXPECT_EQ(bench.trainer().run(noInterrupt).steps, 450);
+  Bench endless(shape, "\"seed\": 3");
+  EXPECT_THROW(endless.trainer().run(noInterrupt), InputError);
+}
+
+TEST(Trainer, StopsEarly) {
+  ToyShape shape;
+  shape.ignore = 13;
+  Bench bench(shape, R"("steps": 100000,
+      "validate": {"every": 50, "unit": "steps", "batches": 1000},
+      "stop": {"patience": 3, "min_delta": 0.01})");
+  TrainResult result = bench.trainer().run(noInterrupt);
+  EXPECT_TRUE(result.stoppedEarly);
+  EXPECT_LT(result.steps, 5000);
+}
+
+TEST(Trainer, StopsEarlyByLossesOnTheSameDataAlone) {
+  TemporaryFolder folder;
+  ToyShape shape;
+  shape.ignore = 13;
+  Bench bench(shape, R"("steps": 4,
+      "validate": {"every": 1, "unit": "steps", "batches": 1},
+      "stop": {"patience": 3, "min_delta": 0})");
+  bench.trainer().prepare();
+  auto goOnWith = [&](const std::string &name) {
+    RunState state;
+    state.steps = 4;
+    state.lr = 0.01;
+    state.bestValidation = 0.001;
+    state.worseValidations = 2;
+    TrainOptions options;
+    options.resume = options.out = folder / ("run" + name);
+    options.data = name;
+    save(options.out, bench.model, state);
+    testing::internal::CaptureStderr();
+    TrainResult result = bench.trainer(options).run(noInterrupt);
+    testing::internal::GetCapturedStderr();
+    EXPECT_EQ(result.stoppedEarly, result.steps < 4);
+    return result.steps;
+  };
+  EXPECT_EQ(goOnWith(""), 1);
+  EXPECT_EQ(goOnWith("other.txt"), 4);
+}
 
 /// Counts how often the training part is asked for a prompt, and interrupts who
 /// reads it.
