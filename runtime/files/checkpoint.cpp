@@ -14,13 +14,17 @@
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/checksum.h"
 #include "runtime/support/error.h"
+#include "runtime/support/folder_lock.h"
 #include "runtime/support/memory.h"
 #include "runtime/support/shell_word.h"
 #include "runtime/tokenizer/tokenizer.h"
 
+#include <chrono>
+#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/statvfs.h>
+#include <thread>
 
 namespace tfm {
 
@@ -280,12 +284,27 @@ RunState loadCheckpoint(const std::string &folder, Model &model,
                         bool checksLog) {
   requireCheckpoint(folder);
   RunState state;
-  try {
-    state = readCheckpoint(folder, model);
-  } catch (const OtherModel &) {
-    throw;
-  } catch (const InputError &error) {
-    throw InputError(error.what() + wayOut(folder));
+  // A training that goes on there has files of two checkpoints for as long as a
+  // disk takes to have the first of them.
+  constexpr int mostTries = 100;
+  auto writtenAt = [&] {
+    std::error_code none;
+    return std::filesystem::last_write_time(folder + "/state.json", none);
+  };
+  for (int tries = 1;; ++tries) {
+    const auto before = writtenAt();
+    try {
+      state = readCheckpoint(folder, model);
+      break;
+    } catch (const OtherModel &) {
+      throw;
+    } catch (const InputError &error) {
+      bool isReplaced = isLocked(folder) &&
+                        (isBetweenCheckpoints(folder) || writtenAt() != before);
+      if (!isReplaced || tries == mostTries)
+        throw InputError(error.what() + wayOut(folder));
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
   }
   if (checksLog)
     requireLogOf(folder, state);

@@ -375,7 +375,7 @@ bool holdsCheckpoint(const std::string &folder) {
 }
 
 void settle(const std::string &path) {
-  if (!fileExists(path + "/" + pendingState) || isLocked(path))
+  if (!isBetweenCheckpoints(path) || isLocked(path))
     return;
   // Of a folder that cannot be written, as where the disk is full, what can be
   // read is read.
@@ -388,6 +388,10 @@ void settle(const std::string &path) {
   } catch (const InputError &) {
     // Whoever trains there next says so.
   }
+}
+
+bool isBetweenCheckpoints(const std::string &path) {
+  return fileExists(path + "/" + pendingState);
 }
 
 std::vector<int64_t> olderSteps(const std::string &folder) {

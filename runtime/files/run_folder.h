@@ -129,6 +129,10 @@ bool holdsWeights(const std::string &folder);
 /// of the older ones are kept is for training to decide: all of them are.
 void settle(const std::string &path);
 
+/// Whether a checkpoint in `path` is being put into its place, or was when its
+/// process ended.
+bool isBetweenCheckpoints(const std::string &path);
+
 /// The steps of the older checkpoints that a run directory holds, in order.
 std::vector<int64_t> olderSteps(const std::string &folder);
 

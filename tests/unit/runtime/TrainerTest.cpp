@@ -606,6 +606,33 @@ TEST(Checkpoint, GoesOnWithTheTokenizerOfAnEarlierVersion) {
   EXPECT_EQ(tokenizerOfResumed(folder.path, json), earlier);
 }
 
+// Another run may begin with one that goes on.
+TEST(Checkpoint, IsReadWholeWhileTheNextOneTakesItsPlace) {
+  TemporaryFolder folder;
+  Bench bench(ToyShape(), longRun);
+  Trainer trainer = bench.trainer();
+  trainer.prepare();
+  for (const char *name : {"run", "next"}) {
+    trainer.step();
+    save(folder / name, bench.model, trainer.state());
+  }
+  auto replace = [&](const char *name, const char *suffix) {
+    std::filesystem::rename(folder / (std::string("next/") + name),
+                            folder / (std::string("run/") + name + suffix));
+  };
+  RunFolder run(folder / "run");
+  replace("model.safetensors", "");
+  replace("optimizer.safetensors", nextSuffix);
+  replace("state.json", nextSuffix);
+  std::jthread disk([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    for (std::string name : {"optimizer.safetensors", "state.json"})
+      std::filesystem::rename(run.file(name + nextSuffix), run.file(name));
+  });
+  Bench again(ToyShape(), longRun);
+  EXPECT_EQ(loadCheckpoint(run.path(), again.model).step, 2);
+}
+
 // Who reads a run has no say in how many of its checkpoints are kept.
 TEST(Checkpoint, IsFinishedWithoutRemovingOthers) {
   TemporaryFolder folder;
