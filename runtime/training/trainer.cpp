@@ -805,7 +805,9 @@ void Trainer::trainOn(TrainResult &result) {
                   shellWord(options.out) +
                   (options.data.empty()
                        ? ""
-                       : " --data " + shellWord(options.data)));
+                       : " --data " + shellWord(options.data)) +
+                  (options.log.empty() ? ""
+                                       : " --log " + shellWord(options.log)));
   log.flush();
   std::string failure = log.problem().empty() ? unwritten : log.problem();
   if (!failure.empty())

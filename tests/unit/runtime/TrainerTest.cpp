@@ -199,6 +199,27 @@ TEST(Trainer, InterruptSavesAndResumeContinuesTheLog) {
             stepLines(contentOf(folder / "whole/log.jsonl")));
 }
 
+TEST(Trainer, InterruptedSaysWhatToNameAgain) {
+  TemporaryFolder folder;
+  TrainOptions options;
+  options.out = folder / "run";
+  options.data = "a b.txt";
+  options.log = folder / "log.jsonl";
+  Bench bench(ToyShape(), std::string(longRun) + R"(,
+       "checkpoint": {"every": 1, "unit": "steps", "keep": 1})");
+  std::atomic<bool> interrupt{false};
+  std::jthread ctrlC([&] {
+    while (!holdsCheckpoint(options.out))
+      std::this_thread::yield();
+    interrupt = true;
+  });
+  std::string message =
+      messageOf<Interrupted>([&] { bench.trainer(options).run(interrupt); });
+  std::string hint = "continue with --resume " + options.out +
+                     " --data 'a b.txt' --log " + options.log;
+  EXPECT_TRUE(message.ends_with(hint)) << message;
+}
+
 // Until something was computed a run that would be replaced stays.
 TEST(Trainer, InterruptedBeforeTheFirstStepChangesNothing) {
   TemporaryFolder folder;
@@ -328,27 +349,6 @@ TEST(Trainer, DoesNotSaveWhatNobodyCouldGoOnFrom) {
   EXPECT_FALSE(holdsCheckpoint(options.out));
 }
 
-TEST(Trainer, EpochsMakeSteps) {
-  // 1,800 examples in batches of 4 * 2.
-  ToyShape shape;
-  shape.ignore = 13;
-  shape.accumulate = 2;
-  Bench bench(shape, R"("epochs": 2)");
-  EXPECT_EQ(bench.trainer().run(noInterrupt).steps, 450);
-  Bench endless(shape, "\"seed\": 3");
-  EXPECT_THROW(endless.trainer().run(noInterrupt), InputError);
-}
-
-TEST(Trainer, StopsEarly) {
-  ToyShape shape;
-  shape.ignore = 13;
-  Bench bench(shape, R"("steps": 100000,
-      "validate": {"every": 50, "unit": "steps", "batches": 1000},
-      "stop": {"patience": 3, "min_delta": 0.01})");
-  TrainResult result = bench.trainer().run(noInterrupt);
-  EXPECT_TRUE(result.stoppedEarly);
-  EXPECT_LT(result.steps, 5000);
-}
 TEST(Trainer, SaysBeforeTheFirstStepThatNothingCouldBeSaved) {
   TemporaryFolder folder;
   Bench bench(ToyShape(), longRun);
@@ -482,6 +482,20 @@ TEST(Trainer, LooksThroughTheTrainingPartOnceForAllValidations) {
   EXPECT_EQ(data.count, data.windows(Part::Train));
 }
 
+// Validations and checkpoints are no training, but who waits waits for them.
+TEST(Progress, ExpectsAllOfTheTimeThatStepsTakeAgain) {
+  testing::internal::CaptureStderr();
+  Progress progress(0, 1000, /*tokensPerStep=*/8, /*quiet=*/false);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  progress.exclude(0.1);
+  progress.step(1, 0.5);
+  progress.finish();
+  EXPECT_LT(progress.seconds(), 0.05);
+  std::string line = testing::internal::GetCapturedStderr();
+  EXPECT_NE(line.find("step 1/1000  loss 0.5000"), std::string::npos) << line;
+  EXPECT_EQ(line.find(" 0:00:"), std::string::npos) << line; // 99.9 s and more
+}
+
 TEST(Trainer, TellsOfNoTraceThatIsNotThere) {
   TemporaryFolder folder;
   TrainOptions options;
@@ -562,20 +576,6 @@ TEST(Checkpoint, IsWholeAfterAKillBetweenAnyTwoRenames) {
       std::string name = checkpointFiles[i];
       std::string old = contentOf(folder / ("old/" + name));
       std::string next = contentOf(folder / ("new/" + name));
-// Validations and checkpoints are no training, but who waits waits for them.
-TEST(Progress, ExpectsAllOfTheTimeThatStepsTakeAgain) {
-  testing::internal::CaptureStderr();
-  Progress progress(0, 1000, /*tokensPerStep=*/8, /*quiet=*/false);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  progress.exclude(0.1);
-  progress.step(1, 0.5);
-  progress.finish();
-  EXPECT_LT(progress.seconds(), 0.05);
-  std::string line = testing::internal::GetCapturedStderr();
-  EXPECT_NE(line.find("step 1/1000  loss 0.5000"), std::string::npos) << line;
-  EXPECT_EQ(line.find(" 0:00:"), std::string::npos) << line; // 99.9 s and more
-}
-
       run.write(name, i < renamed ? next : old);
       if (i >= renamed && (renamed >= 0 || i < 2))
         run.write(name + nextSuffix, next);
