@@ -116,10 +116,14 @@ void requireTrainingMemory(const tfm_model &model, const Recipe &recipe,
         byteText(limit), smallerCaches(recipe)));
   throw InputError(fmt::format(
       "training {} takes {} of memory (activations {}, tokens of a step {}), "
-      "but there is {}: build it with a smaller train.batch (now {}), "
-      "train.sequence (now {}) or train.accumulate (now {})",
+      "but there is {}: build it with a smaller train.batch (now {}){} "
+      "train.sequence (now {}){}",
       model.name, text(arena + step), text(activations + caches), text(step),
-      byteText(limit), train.batch, train.sequence, train.accumulate));
+      byteText(limit), train.batch, train.accumulate > 1 ? "," : " or",
+      train.sequence,
+      train.accumulate > 1
+          ? fmt::format(" or train.accumulate (now {})", train.accumulate)
+          : ""));
 }
 
 void requireGenerationMemory(const tfm_model &model, const Recipe &recipe) {

@@ -361,6 +361,7 @@ class BadInput(Folder):
                 self.assertEqual(result.returncode, INPUT_ERROR, result)
                 self.assertRegex(result.stderr, r"^error: training .* takes [\d.]+ TiB of memory \(")
                 self.assertIn(define.replace("=", " (now "), result.stderr)
+                self.assertNotIn("accumulate (now 1)", result.stderr)  # which cannot be smaller
             self.assertFalse((self.folder / "huge-run").exists())
 
     def test_the_functions_that_bench_times(self):
