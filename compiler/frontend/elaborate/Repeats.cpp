@@ -90,6 +90,22 @@ static bool varies(llvm::ArrayRef<LayerArgs> layers, size_t which) {
   });
 }
 
+/// Whether argument `which` has one of two values in each layer, which a choice
+/// by the index gives it.
+static bool isChoice(llvm::ArrayRef<LayerArgs> layers, size_t which) {
+  const SymbolicValue &first = layers[0][which].value;
+  const SymbolicValue *other = nullptr;
+  for (const LayerArgs &layer : layers) {
+    const SymbolicValue &value = layer[which].value;
+    if (value.sameAs(first) || (other && value.sameAs(*other)))
+      continue;
+    if (other)
+      return false;
+    other = &value;
+  }
+  return other != nullptr;
+}
+
 /// Makes the arguments of the first layer those of all: one that varies becomes
 /// a number for each layer of `repeat`.
 static void mergeLayers(std::vector<LayerArgs> &layers, Node &repeat) {
@@ -112,7 +128,7 @@ static std::vector<Run> cut(std::vector<LayerArgs> &layers, Node &repeat,
   size_t period = periodOf(layers);
   if (period == 1 || period < layers.size())
     return {{0, n, period}};
-  bool isNumeric = true, hasWhole = false;
+  bool isNumeric = true, mayBeFixed = false;
   for (size_t a = 0; a < layers[0].size(); ++a) {
     if (!varies(layers, a))
       continue;
@@ -122,14 +138,15 @@ static std::vector<Run> cut(std::vector<LayerArgs> &layers, Node &repeat,
       });
     };
     isNumeric &= all([](const SymbolicValue &v) { return v.isNumber(); });
-    hasWhole |=
-        all([](const SymbolicValue &v) { return v.is(SymbolicValue::Int); });
+    mayBeFixed |= isChoice(layers, a) || all([](const SymbolicValue &v) {
+                    return v.is(SymbolicValue::Int);
+                  });
   }
   // Numbers become one constant for each layer. But a period that does not
   // divide, or a change between two layers, is two loops, which know their
-  // numbers; and whole numbers, which a window and other sizes are, may change
-  // a few times.
-  const size_t few = isNumeric && hasWhole ? 3 : 0;
+  // numbers; and whole numbers, which a window and other sizes are, and what is
+  // one of two, as the base of rotations is, may change a few times.
+  const size_t few = isNumeric && mayBeFixed ? 3 : 0;
   std::vector<Run> runs =
       mayCut ? runsOf(layers, few) : std::vector<Run>{{0, n, period}};
   bool isCut = runs.size() > 1 && runs.size() <= std::max<size_t>(2, few + 1);
