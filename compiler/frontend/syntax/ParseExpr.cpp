@@ -28,12 +28,8 @@ struct DepthGuard {
   bool tooDeep() {
     if (parser.depth <= maxDepth)
       return false;
-    parser.diags.error(112, parser.tok().range,
-                       "this expression is nested more than " +
-                           llvm::Twine(maxDepth) + " levels deep");
-    // Nothing sensible follows; do not report it level by level.
-    parser.gaveUp = true;
-    parser.at = parser.list.tokens.size() - 1;
+    parser.giveUp("this expression is nested more than " +
+                  llvm::Twine(maxDepth) + " levels deep");
     return true;
   }
   Parser &parser;
@@ -112,8 +108,7 @@ Expr *Parser::parseBinary(int minimum) {
   unsigned chain = 0;
   while (atBinaryOperator(precedence) && precedence >= minimum) {
     if (++chain > maxDepth * 5) {
-      diags.error(112, tok().range, "this expression has too many operators");
-      at = list.tokens.size() - 1;
+      giveUp("this expression has too many operators");
       break;
     }
     Token op = take();
@@ -173,8 +168,7 @@ Expr *Parser::parsePostfix() {
     const Token &next = tok();
     bool sameLine = brackets > 0 || !next.startsLine;
     if (++chain > maxDepth * 5) {
-      diags.error(112, next.range, "this expression has too many parts");
-      at = list.tokens.size() - 1;
+      giveUp("this expression has too many parts");
       return expr;
     }
     if (next.is(".")) {

@@ -55,6 +55,12 @@ std::string Parser::describe(const Token &token) const {
   }
 }
 
+void Parser::giveUp(const Twine &why) {
+  diags.error(112, tok().range, why);
+  gaveUp = true;
+  at = list.tokens.size() - 1;
+}
+
 Diagnostic &Parser::unexpected(const Twine &expected) {
   // What a skipped character or an endless string left behind was reported with
   // it.

@@ -37,6 +37,9 @@ private:
   bool expect(llvm::StringRef punct, const llvm::Twine &where);
   /// "expected X, found Y" at the current token.
   Diagnostic &unexpected(const llvm::Twine &expected);
+  /// Reports E0112 at the current token and skips the rest of the text: nothing
+  /// sensible follows.
+  void giveUp(const llvm::Twine &why);
   std::string describe(const Token &token) const;
   /// Whether what is next is a statement of another language; reports E0110
   /// with what to write instead.
