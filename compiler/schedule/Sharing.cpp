@@ -97,8 +97,8 @@ static void forEachUse(
   });
 }
 
-llvm::DenseMap<int64_t, ParameterUse> tfm::parameterUses(ModuleOp schedule) {
-  llvm::DenseMap<int64_t, ParameterUse> uses;
+llvm::DenseMap<uint64_t, ParameterUse> tfm::parameterUses(ModuleOp schedule) {
+  llvm::DenseMap<uint64_t, ParameterUse> uses;
   auto train = schedule.lookupSymbol<ProgramOp>(nameOf(ProgramKind::Train));
   if (!train)
     return uses;
@@ -142,7 +142,7 @@ std::vector<SharedBlock> tfm::sharedBlocks(ModuleOp schedule) {
     for (int64_t end = row + count; row < end; row += size)
       blocks.push_back({row, size, {0, INT64_MAX}});
   constexpr int64_t rowBytes = kRegionRow * sizeof(float);
-  llvm::DenseMap<int64_t, ParameterUse> uses = parameterUses(schedule);
+  llvm::DenseMap<uint64_t, ParameterUse> uses = parameterUses(schedule);
   for (Slice slice : slicesOf(schedule)) {
     const ParameterUse &use = uses[slice.begin];
     auto block = llvm::partition_point(blocks, [&](const SharedBlock &each) {

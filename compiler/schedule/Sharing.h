@@ -28,8 +28,10 @@ struct ParameterUse {
 };
 
 /// Of each layer of each parameter, by its offset in the parameters' region.
-/// Empty where nothing is trained.
-llvm::DenseMap<int64_t, ParameterUse> parameterUses(mlir::ModuleOp schedule);
+/// Empty where nothing is trained. (Signed offsets would not be mixed where
+/// they are hashed, and those of large tensors are all multiples of powers of
+/// two.)
+llvm::DenseMap<uint64_t, ParameterUse> parameterUses(mlir::ModuleOp schedule);
 
 /// A block of rows (`kRegionRow`) that one of the processes updates.
 struct SharedBlock {

@@ -348,7 +348,7 @@ std::vector<tfm_place> placesOf(mlir::ModuleOp schedule) {
   for (auto buffer : schedule.getOps<BufferOp>())
     if (buffer.getKind() == BufferKind::State)
       states.push_back(*buffer.getOffset());
-  llvm::DenseMap<int64_t, ParameterUse> uses = parameterUses(schedule);
+  llvm::DenseMap<uint64_t, ParameterUse> uses = parameterUses(schedule);
   std::vector<tfm_place> places;
   for (ParamOp param : parametersInOrder(schedule)) {
     int64_t size = contiguousView(layerType(param)).numBytes();

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 from fractions import Fraction
 
-from support import FIXTURES, MODELS, TFMC, main, tfmc
+from support import FIXTURES, MODELS, ROOT, TFMC, main, tfmc
 
 GPT2 = MODELS / "gpt2.tfm"
 COUNTS = json.loads((FIXTURES / "counts" / "counts.json").read_text())
@@ -387,6 +387,17 @@ class Memory(unittest.TestCase):
 
     def test_without_training_nothing_is_saved(self):
         self.assertNotIn("saved", report(GPT2, "--memory")["memory"]["types"])
+
+    def test_large_tensors_take_no_time(self):
+        """Each expert of each layer lies at a multiple of a large power of two, where processes share an update."""
+        with written(f'import "{ROOT / "compiler" / "families" / "mixtral.tfm"}"',
+                     "model = Mixtral(width = 8192, hidden = 4096, heads = 64, context = 4096, layers = 16, experts = 128, chosen = 8)",
+                     "tokenizer bytes()", 'data text("text.txt")',
+                     "train {", "  batch = 4", "  sequence = 4096", "  accumulate = 2",
+                     "  loss = cross_entropy(ignore = none)", "  optimizer = adamw(lr = 1e-3)", "  steps = 10", "}") as model:
+            (model.parent / "text.txt").write_text("to be or not to be\n" * 4096)
+            found = tfmc("report", model, "--memory", "--depth", "0", timeout=30)
+            self.assertEqual(found.returncode, 0, found.stderr)
 
 
 class Json(unittest.TestCase):
