@@ -119,8 +119,10 @@ emitVariant(const ScheduledModel &variant, size_t number,
       function.setLinkage(llvm::GlobalValue::InternalLinkage);
   for (auto program : module.getOps<sched::ProgramOp>()) {
     llvm::Function *function = target.emitProgram(program, *code);
-    // Not internal: linking does not rename it.
+    // Not internal: linking does not rename it. What it is linked to shows it
+    // to nobody, who might have a function of that name.
     function->setLinkage(llvm::GlobalValue::ExternalLinkage);
+    function->setVisibility(llvm::GlobalValue::HiddenVisibility);
     if (number > 0)
       function->setName(function->getName() + "." + std::to_string(number));
     names.push_back(function->getName().str());

@@ -47,7 +47,7 @@ bool knowsPackedRelocations() {
 /// What has a compiler driver link with LLVM's linker, where it is installed:
 /// that takes a third of the time of GNU's, and keeps functions that are the
 /// same once.
-std::vector<std::string> chooseLld() {
+std::vector<std::string> chooseLld(bool shared) {
   for (llvm::StringRef name : {"ld.lld-22", "ld.lld"}) {
     llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(name);
     llvm::SmallString<128> real;
@@ -59,7 +59,9 @@ std::vector<std::string> chooseLld() {
       continue;
     std::vector<std::string> options = {"-fuse-ld=lld", ("-B" + folder).str(),
                                         "-Wl,--icf=safe"};
-    if (knowsPackedRelocations())
+    // A library needs no version of a C library, by which one that does not
+    // know packed relocations could tell: it would use it without.
+    if (!shared && knowsPackedRelocations())
       options.push_back("-Wl,-z,pack-relative-relocs");
     return options;
   }
@@ -109,7 +111,7 @@ llvm::Error tfm::link(std::vector<llvm::StringRef> objects,
                            *runtime, "-static-libstdc++", "-static-libgcc",
                            "-Wl,--gc-sections", "-s", "-lm", "-lpthread"});
   }
-  llvm::append_range(arguments, chooseLld());
+  llvm::append_range(arguments, chooseLld(shared));
 #ifdef TFM_MODEL_LINK_FLAG
   arguments.push_back(TFM_MODEL_LINK_FLAG);
 #endif

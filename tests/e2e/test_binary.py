@@ -572,6 +572,17 @@ class CProgram(Folder):
                       max(mine.start, other.start) < min(mine.stop, other.stop)]
             self.assertTrue(shared)
 
+    def test_a_library_exports_its_descriptor_alone(self):
+        """Whatever else it exported would be that of the program, or of another model, which has the same name there."""
+        self.binary  # writes the model
+        library = self.build("alone.so", "--emit", "shared", *self.DEFINES, source="c.tfm")
+        exported = run("nm", "-D", "--defined-only", "--format=just-symbols", library)
+        self.assertEqual(exported.stdout.split(), ["tfm_model_descriptor"], exported)
+        # C libraries that do not know packed relocations would use it without them.
+        sections = run("readelf", "-SW", library).stdout
+        self.assertIn(" .rela.dyn ", sections)
+        self.assertNotIn(" .relr.dyn ", sections)
+
     def order(self, _program):
         """Parameters as the descriptor lists them: the order in which files hold them."""
         data = (self.folder / "start" / "model.safetensors").read_bytes()
