@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What an object file written by `tfmc build` exports: one `tfm_model`, named
-// `tfm_model_descriptor`. Plain C, so that any program can link a model:
+// `tfm_model_descriptor`. Plain C99, so that any program can link a model:
 //
 //   1. choose the first variant whose `features` the machine has: what the next
 //      steps read is the variant's. A build for one CPU may have several, for
@@ -21,6 +21,8 @@
 //   7. read its outputs before anything else runs.
 //
 // All offsets are bytes from the start of the arena. Tensors are row-major.
+// A model has no memory but arenas and scratch: functions may run at the same
+// time, each with an arena of its own.
 // Nothing checks the ids in `tokens`, `targets` and other integer inputs: they
 // must name rows of the tables that the model looks them up in.
 //
@@ -83,14 +85,19 @@
 //                              What lies behind is overwritten: 0 begins a new
 //                              text, and a smaller one than before takes
 //                              tokens back (those of the last call at most:
-//                              what only sees a window keeps no more)
+//                              what only sees a window keeps no more). A text
+//                              that `decode` has no token for gets any, behind
+//                              its last one, where the next one overwrites it
 //   in  length     i32 [B]     prefill, prefill_short: how many tokens of the
 //                              row's chunk count, from the left
 //   in  row        i32 [B]     prefill, prefill_short, verify: where `decode`
 //                              takes several texts, the number of that whose
 //                              cache a row appends to. Their B is 1, but that
 //                              of `prefill_short` may be more: parts of texts,
-//                              of one text in their order
+//                              of one text in their order. Where there are
+//                              fewer of these, the others repeat one of them,
+//                              in all inputs: what does not count is written to
+//                              the cache, too, behind what does
 //   out logits     f32 [B, T, V] forward, prefill, prefill_short, verify,
 //                              decode: the first result of
 //                              `forward` (further ones have an empty name), in
