@@ -34,7 +34,8 @@ public:
   static constexpr const char *choiceByLayer =
       "a choice that repeats at least twice may stand in the line of the "
       "`repeat`: `repeat(n) as i Block(window = if i % 2 == 0 then 64 else "
-      "none)`";
+      "none)`; or list the layers, each with its own: `[Block(window = 64), "
+      "Block(window = 32)]`";
 
   Diagnostic &error(ErrorCode code, Range range, const llvm::Twine &message);
   /// "did you mean", where one of the candidates is close.
