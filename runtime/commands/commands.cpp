@@ -21,8 +21,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <set>
 
 using nlohmann::ordered_json;
 
@@ -111,6 +113,25 @@ void requireNoneOfModel(const std::string &path, const tfm_model &model) {
 
 bool holdsIds(const DataSpec &data) { return data.kind == "tokens"; }
 
+/// A file of both parts of the data, which a pattern easily matches; empty
+/// where there is none.
+static std::string trainedAndValidated(const DataSpec &spec) {
+  if (spec.validationFiles.empty())
+    return "";
+  const DataSpec data = withMatches(spec);
+  auto fileOf = [&](const std::string &name) {
+    return std::filesystem::weakly_canonical(
+        locateFile(name, data.directory, "the data file", "--data"));
+  };
+  std::set<std::filesystem::path> trained;
+  for (const std::string &name : data.files)
+    trained.insert(fileOf(name));
+  for (const std::string &name : data.validationFiles)
+    if (trained.contains(fileOf(name)))
+      return name;
+  return "";
+}
+
 std::unique_ptr<Dataset> openData(const CommonOptions &options,
                                   const Recipe &recipe,
                                   const DataRequest &request) {
@@ -118,6 +139,12 @@ std::unique_ptr<Dataset> openData(const CommonOptions &options,
   if (options.speaks())
     for (const std::string &note : data->notes())
       say("note: " + note + "\n");
+  if (std::string seen = trainedAndValidated(request.spec);
+      options.speaks() && !seen.empty())
+    say(printable("warning: " + seen +
+                  " is trained on, too: validation with it says nothing of "
+                  "unseen data") +
+        "\n");
   return data;
 }
 

@@ -269,6 +269,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
   if (command.speaks() && begun.empty())
     noteRandomWeights(recipe.train, descriptor);
   std::string resumed = options.resume;
+  std::optional<int64_t> steps = options.steps;
   options.quiet = command.json || !command.speaks();
   if (std::string name = device->name(); !name.empty() && !options.quiet)
     say("training on " + printable(name) + "\n");
@@ -282,6 +283,11 @@ void train(const tfm_model &descriptor, TrainCommand command,
       "the run in {} {} after {} steps: train on with --steps {}", resumed,
       result.stoppedEarly ? "has stopped early" : "is complete", result.steps,
       2 * result.steps);
+  if (steps && *steps < result.steps)
+    complete = fmt::format(
+        "the run in {} has {} steps already, and --steps {} are those of the "
+        "whole run",
+        resumed, result.steps, *steps);
   if (result.wasComplete && out != resumed)
     throw InputError(complete + (holdsWeights(out)
                                      ? "; what is in " + out + " stays as it is"

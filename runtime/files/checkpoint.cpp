@@ -451,10 +451,12 @@ void checkSpace(const RunFolder &run, const Model &model,
   if (available < needed)
     throw InputError(fmt::format(
         "the disk of {} has {} left, but this training may take {} there, for "
-        "{} checkpoint{} at a time{}: free some space or choose another --out",
+        "{} checkpoint{} at a time{} and {} of texts and logs: free some space "
+        "or choose another --out",
         run.path(), byteText(available), byteText(needed), needs.checkpoints,
         needs.checkpoints == 1 ? "" : "s",
-        needs.savesBest ? " and the best weights" : ""));
+        needs.savesBest ? ", the best weights" : "",
+        byteText(needs.otherBytes)));
 }
 
 } // namespace tfm

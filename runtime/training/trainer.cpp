@@ -304,15 +304,32 @@ double Trainer::beginStep(bool goesOn) {
   return collect();
 }
 
+bool Trainer::stops() const {
+  // Processes stop where all know that one is to stop.
+  return options.processes ? isInterrupted
+                           : interrupt->load() || !unreadable.empty();
+}
+
 bool Trainer::runsAhead() const {
   // What computes aside has the next update to do while loss and norm come back
   // and are looked at, unless something is done between the two.
   const TrainSpec &train = recipe.train;
   int64_t after = position.step + 1;
   return !model.device().isHostMemory() && !shared && !options.processes &&
-         !profile && after < position.steps && !interrupt->load() &&
+         !profile && after < position.steps && !stops() &&
          !due(train.validate, after) && !due(train.sample.interval, after) &&
          !due(train.checkpoint, after);
+}
+
+void Trainer::fillAhead(int64_t step) {
+  try {
+    fill(step);
+  } catch (const InputError &error) {
+    // Others could not be told in time to save with this one.
+    if (options.processes)
+      throw;
+    unreadable = error.what();
+  }
 }
 
 void Trainer::launch() {
@@ -377,7 +394,7 @@ void Trainer::launch() {
                                                     &update.sharedNorm, 1)));
   // While a device computes all of that.
   if (step + 1 < position.steps)
-    fill(step + 1);
+    fillAhead(step + 1);
 }
 
 double Trainer::collect() {
@@ -428,6 +445,18 @@ std::string Trainer::divergence(const std::string &what) const {
       "{}: training has diverged. Try a smaller learning rate (--lr {:g}), "
       "warmup or clip = {}{}",
       what, smaller, clip, whatIsLeft());
+}
+
+std::string Trainer::whereItStopped() const {
+  if (options.out.empty())
+    return fmt::format(" at step {}", position.step);
+  auto again = [](const char *option, const std::string &value) {
+    return value.empty() ? "" : option + shellWord(value);
+  };
+  return fmt::format(": step {} is saved, continue with --resume {}{}{}",
+                     position.step, shellWord(options.out),
+                     again(" --data ", options.data),
+                     again(" --log ", options.log));
 }
 
 std::string Trainer::whatIsLeft() const {
@@ -673,7 +702,10 @@ bool Trainer::resumeWhere(TrainResult &result) {
   }
   if (wasStopped)
     position.worseValidations = 0;
-  if (!options.resume.empty() && options.data != position.data) {
+  bool isOtherData = options.data != position.data ||
+                     (!position.dataChecksum.empty() &&
+                      position.dataChecksum != here.dataChecksum);
+  if (!options.resume.empty() && isOtherData) {
     // A loss on other data is none that theirs could be held against.
     position.bestValidation.reset();
     position.worseValidations = 0;
@@ -754,10 +786,6 @@ void Trainer::trainOn(TrainResult &result) {
   progress.emplace(first, position.steps,
                    train.batch * train.sequence * train.accumulate,
                    options.quiet);
-  // Processes stop where all know that one is to stop.
-  auto stops = [&] {
-    return options.processes ? isInterrupted : interrupt->load();
-  };
   while (position.step < launchedSteps ||
          (position.step < position.steps && !stops())) {
     result.loss = beginStep(/*goesOn=*/true);
@@ -796,18 +824,11 @@ void Trainer::trainOn(TrainResult &result) {
     save(/*goesOn=*/false);
   result.steps = position.step;
   result.firstStep = first;
-  if (position.step < position.steps && !result.stoppedEarly)
-    throw Interrupted(
-        options.out.empty()
-            ? "interrupted at step " + std::to_string(position.step)
-            : "interrupted: step " + std::to_string(position.step) +
-                  " is saved, continue with --resume " +
-                  shellWord(options.out) +
-                  (options.data.empty()
-                       ? ""
-                       : " --data " + shellWord(options.data)) +
-                  (options.log.empty() ? ""
-                                       : " --log " + shellWord(options.log)));
+  if (position.step < position.steps && !result.stoppedEarly) {
+    if (!unreadable.empty())
+      throw InputError(unreadable + "; training stopped" + whereItStopped());
+    throw Interrupted("interrupted" + whereItStopped());
+  }
   log.flush();
   std::string failure = log.problem().empty() ? unwritten : log.problem();
   if (!failure.empty())

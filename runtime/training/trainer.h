@@ -110,18 +110,25 @@ private:
   [[noreturn]] void failDiverged(const std::string &what);
   /// What is said of it.
   std::string divergence(const std::string &what) const;
+  /// Behind which step, and how to go on: the end of a message.
+  std::string whereItStopped() const;
   /// What there is of a run that fails, for the end of its message.
   std::string whatIsLeft() const;
   /// An update, behind which parameters of other processes may still be on
   /// their way (`SharedUpdate::awaitParameters`). Where training `goesOn` the
   /// next update may be asked for, too.
   double beginStep(bool goesOn);
+  /// Reads what the next update learns from. Where it cannot be read, training
+  /// stops before that update.
+  void fillAhead(int64_t step);
   /// Asks for the next update.
   void launch();
   /// Waits for what the update gave that was asked for first.
   double collect();
   /// Whether the next update may be asked for before this one is over.
   bool runsAhead() const;
+  /// Whether training is to stop behind the update that is under way.
+  bool stops() const;
   /// Waits for them; all processes do where one does.
   void awaitParameters() {
     if (shared)
@@ -228,7 +235,8 @@ private:
   bool isFolderLost = false; ///< moved or removed, and not made again
   /// What the run knows of its texts beside the tokenizer, by name.
   std::map<std::string, std::string> texts;
-  std::string unwritten; ///< why `best/` or the trace could not be written
+  std::string unreadable; ///< why the data of the next update are not known
+  std::string unwritten;  ///< why `best/` or the trace could not be written
   std::optional<DataOrder> order;
   std::optional<Evaluator> evaluator;
   std::optional<Progress> progress;

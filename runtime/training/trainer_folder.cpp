@@ -198,8 +198,8 @@ void Trainer::openRun() {
   try {
     lowestLoss = bestLoss(options.out);
   } catch (const InputError &error) {
-    throw InputError(std::string(error.what()) + "; training goes on without " +
-                     folder->file("best"));
+    throw InputError(std::string(error.what()) + "; remove " +
+                     folder->file("best") + " to go on without it");
   }
   // Where they were removed their loss is still known.
   if (!isNew && !lowestLoss)

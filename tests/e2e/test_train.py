@@ -493,6 +493,10 @@ class Addition(WholeRun, unittest.TestCase):
         self.assertEqual((whole.returncode, whole.stdout),
                          (0, f"the run in {self.run_folder} is complete after 120 steps: train on with "
                              "--steps 240\n"))
+        fewer = run(self.model, "train", "--resume", self.run_folder, "--steps", "5")
+        self.assertEqual((fewer.returncode, fewer.stdout),
+                         (0, f"the run in {self.run_folder} has 120 steps already, and --steps 5 are those of the "
+                             "whole run\n"))
         result = run(self.model, "train", "--resume", self.run_folder, "--out", self.path("new"))
         self.assertEqual(result.returncode, 1)
         self.assertIn(f"{whole.stdout.strip()}; there is no run in {self.path('new')} now", result.stderr)
@@ -1032,6 +1036,14 @@ train { batch = 4, sequence = 16, steps = 6, optimizer = adam(lr = 1e-2), valida
             again = run("./ids", "train", "--resume", "run2", "--steps", "8", "--out", "run2-less", cwd=folder)
             self.assertIn("note: an update of this build has 32 tokens; those of the run had others until now, "
                           "64 on average\n", again.stderr)
+            # A pattern easily names what is to stay unseen, too.
+            self.assertNotIn("warning: ", again.stderr)
+            made = tfmc("build", "ids.tfm", "-D", "data.files=gpt2_*.bin", "-D", "data.validation_files=gpt2_val.bin",
+                        "-o", "both", cwd=folder)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            both = run("./both", "train", "--steps", "1", "--out", "run-both", cwd=folder)
+            self.assertIn("warning: gpt2_val.bin is trained on, too: validation with it says nothing of unseen data\n",
+                          both.stderr)
             # A file that the command names is for training alone, and evaluated whole.
             other = run("./ids", "train", "--data", "gpt2_val.bin", "--out", "run3", "--json", cwd=folder)
             self.assertIsNotNone(json.loads(other.stdout)["validation_loss"], other.stderr)

@@ -1270,7 +1270,8 @@ TEST_F(CommandLine, ACompleteRunStaysAsItIs) {
   ASSERT_EQ(run("train --out other --steps 10").code, 0);
   std::string others = contentOf(folder / "other/model.safetensors");
   expectError("train --resume run --out other --overwrite --steps 2",
-              {"with --steps 40; what is in other stays as it is\n"});
+              {"the run in run has 20 steps already, and --steps 2 are those "
+               "of the whole run; what is in other stays as it is\n"});
   EXPECT_EQ(contentOf(folder / "other/model.safetensors"), others);
 }
 

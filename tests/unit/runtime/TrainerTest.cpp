@@ -22,6 +22,7 @@
 #include <cstring>
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <limits>
 #include <malloc.h>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -443,6 +444,8 @@ public:
                std::span<int32_t> targets) const override {
     if (interrupt && fileExists(log))
       *interrupt = true;
+    if (part == Part::Train && fileExists(log) && ++reads > mostReads)
+      throw InputError("ids.bin became shorter while it was read");
     return data->read(part, start, tokens, targets);
   }
   bool isStream() const override { return data->isStream(); }
@@ -451,7 +454,9 @@ public:
     return data->question(part, window);
   }
 
-  mutable int64_t count = 0;
+  mutable int64_t count = 0, reads = 0;
+  /// Of the training part, once the run has its log.
+  int64_t mostReads = std::numeric_limits<int64_t>::max();
   /// Set by who reads once the run has this log.
   std::atomic<bool> *interrupt = nullptr;
   std::string log;
@@ -519,6 +524,27 @@ TEST(Trainer, TellsOfNoTraceThatIsNotThere) {
                 options.profile + "\n"),
             std::string::npos);
   EXPECT_FALSE(fileExists(options.profile));
+}
+
+// What was learnt until then is worth as much as with Ctrl-C.
+TEST(Trainer, SavesWhereTheDataCanNoLongerBeRead) {
+  TemporaryFolder folder;
+  TrainOptions options;
+  options.out = folder / "run";
+  Bench bench(ToyShape(), longRun);
+  auto watched = std::make_unique<WatchedData>(std::move(bench.data));
+  watched->log = options.out + "/log.jsonl";
+  watched->mostReads = 7 * bench.recipe.train.batch;
+  bench.data = std::move(watched);
+  EXPECT_EQ(
+      messageOf<InputError>([&] { bench.trainer(options).run(noInterrupt); }),
+      "ids.bin became shorter while it was read; training stopped: step 7 "
+      "is saved, continue with --resume " +
+          options.out);
+  options.resume = options.out;
+  options.steps = 8;
+  EXPECT_EQ(Bench(ToyShape(), longRun).trainer(options).run(noInterrupt).steps,
+            8);
 }
 
 /// Lets no file grow beyond `bytes`, which is what a full disk looks like to a
