@@ -68,9 +68,9 @@ public:
   MatmulPlan plan() {
     chooseTerms();
     made.packA = packsA();
-    chooseTiles();
     // Threads that share columns each pack all of A, and the other way around.
     made.splitColumns = spec.n > spec.m;
+    chooseTiles();
     made.serial = spec.isTooSmallToShare();
     if (goesAlongRows())
       planAlongRows();
@@ -198,8 +198,9 @@ void Planner::chooseTiles() {
                         : target.tileRows(made.tileVectors);
   made.rowPanels = llvm::divideCeil(spec.m, tallest);
   // An even number of panels shares well among two threads, at the price of
-  // slightly lower tiles.
-  if (made.rowPanels > 1)
+  // slightly lower tiles; where they share columns, weights in panels are read
+  // once less for it.
+  if (made.rowPanels > 1 && !(spec.inPanels && made.splitColumns))
     made.rowPanels = llvm::alignTo(made.rowPanels, 2);
   made.tileRows = llvm::divideCeil(spec.m, made.rowPanels);
   made.columnPanels = llvm::divideCeil(spec.n, width());
