@@ -492,10 +492,11 @@ TEST(Progress, ExpectsAllOfTheTimeThatStepsTakeAgain) {
   testing::internal::CaptureStderr();
   Progress progress(0, 1000, /*tokensPerStep=*/8, /*quiet=*/false);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  progress.exclude(0.1);
+  // Whatever the machine does meanwhile.
+  progress.exclude(1000);
   progress.step(1, 0.5);
   progress.finish();
-  EXPECT_LT(progress.seconds(), 0.05);
+  EXPECT_LE(progress.seconds(), 1e-9);
   std::string line = testing::internal::GetCapturedStderr();
   EXPECT_NE(line.find("step 1/1000  loss 0.5000"), std::string::npos) << line;
   EXPECT_EQ(line.find(" 0:00:"), std::string::npos) << line; // 99.9 s and more
