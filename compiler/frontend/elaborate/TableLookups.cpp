@@ -85,11 +85,18 @@ void TableLookups::checkGathers(size_t first) {
     if (low == lowest && high == highest)
       error(222, lookup, "nothing bounds these ids, and " + rowsOf(lookup))
           .help("`min(max(ids, 0), rows - 1)` does");
-    else
-      error(222, lookup,
-            "the ids are from " + Twine(low) + " to " + Twine(high) + ", but " +
-                rowsOf(lookup) + ", from 0 to " +
-                Twine(lookup.rows.value() - 1));
+    else {
+      Diagnostic &d = error(
+          222, lookup,
+          "the ids are from " + Twine(low) + " to " + Twine(high) + ", but " +
+              rowsOf(lookup) + ", from 0 to " + Twine(lookup.rows.value() - 1));
+      // Not a table but what is computed of each text.
+      if (callerDims.contains(lookup.rows.name()))
+        d.help(
+            "`gather` takes rows of the first axis; along the second one, of "
+            "length n, `one_hot(ids, n) @ " +
+            lookup.table + "` does");
+    }
   }
 }
 
