@@ -229,6 +229,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
   TrainOptions &options = command.options;
   options.processes = command.processes;
   options.data = command.data;
+  options.chatVariables = command.chatVariables;
   if (command.speaks()) {
     for (const std::string *written : {&options.log, &options.profile}) {
       if (written->empty())

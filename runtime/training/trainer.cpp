@@ -453,10 +453,11 @@ std::string Trainer::whereItStopped() const {
   auto again = [](const char *option, const std::string &value) {
     return value.empty() ? "" : option + shellWord(value);
   };
-  return fmt::format(": step {} is saved, continue with --resume {}{}{}",
+  return fmt::format(": step {} is saved, continue with --resume {}{}{}{}",
                      position.step, shellWord(options.out),
                      again(" --data ", options.data),
-                     again(" --log ", options.log));
+                     again(" --log ", options.log),
+                     again(" --chat-template-kwargs ", options.chatVariables));
 }
 
 std::string Trainer::whatIsLeft() const {

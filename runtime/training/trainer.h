@@ -44,9 +44,10 @@ struct TrainOptions {
   /// What has the chat template that data of messages was put into, a folder or
   /// gguf file; empty: there are no messages.
   std::string chat;
-  std::string log;        ///< instead of `out`/log.jsonl
-  std::string profile;    ///< a trace of some steps; empty: none
-  bool overwrite = false; ///< replace the run in `out`
+  std::string chatVariables; ///< what that template gets beside messages
+  std::string log;           ///< instead of `out`/log.jsonl
+  std::string profile;       ///< a trace of some steps; empty: none
+  bool overwrite = false;    ///< replace the run in `out`
   /// What only one of `init` and the model has is left out, or starts fresh.
   bool partial = false;
   bool quiet = false; ///< no progress, no samples on stdout

@@ -206,6 +206,7 @@ TEST(Trainer, InterruptedSaysWhatToNameAgain) {
   options.out = folder / "run";
   options.data = "a b.txt";
   options.log = folder / "log.jsonl";
+  options.chatVariables = "{}";
   Bench bench(ToyShape(), std::string(longRun) + R"(,
        "checkpoint": {"every": 1, "unit": "steps", "keep": 1})");
   std::atomic<bool> interrupt{false};
@@ -217,7 +218,8 @@ TEST(Trainer, InterruptedSaysWhatToNameAgain) {
   std::string message =
       messageOf<Interrupted>([&] { bench.trainer(options).run(interrupt); });
   std::string hint = "continue with --resume " + options.out +
-                     " --data 'a b.txt' --log " + options.log;
+                     " --data 'a b.txt' --log " + options.log +
+                     " --chat-template-kwargs '{}'";
   EXPECT_TRUE(message.ends_with(hint)) << message;
 }
 
