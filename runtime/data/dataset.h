@@ -62,10 +62,10 @@ public:
     return std::nullopt;
   }
   /// Of all that windows of so many tokens, and perhaps sources, may show of
-  /// these parts: whether others have the same data. Of a text that has more
-  /// than so many pieces of 2^16 tokens in a part its length, its ends and
-  /// what is spread evenly between them. Half a gigabyte takes a few tenths of
-  /// a second.
+  /// these parts: whether others have the same data. Of a part with more than
+  /// so many pieces of 2^16 tokens its length and as much as they hold, spread
+  /// evenly over it; of a text its ends, too. Half a gigabyte takes a few
+  /// tenths of a second.
   std::string checksum(std::initializer_list<Part> parts, int64_t sequence,
                        bool withSources = false,
                        int64_t mostPieces = 1 << 11) const;

@@ -290,7 +290,9 @@ std::string Dataset::checksum(std::initializer_list<Part> parts,
                      source(part, start).size_bytes());
     };
     int64_t pieces = (windows(part) + each - 1) / each;
-    int64_t wanted = isStream() ? std::min(pieces, mostPieces) : pieces;
+    int64_t most = std::max<int64_t>(
+        mostPieces * pieceTokens / static_cast<int64_t>(tokens.size()), 1);
+    int64_t wanted = std::min(pieces, most);
     for (int64_t i = 0; i < wanted; ++i)
       add(windowStart(part, i * pieces / wanted * each));
     // Windows that begin anywhere reach what is less than one of those.
