@@ -281,7 +281,7 @@ module Layer(width, scale: float) {
 
 TEST(Models, RepeatsNest) {
   auto c = compileText(R"tfm(
-model M(width = 4, outer = 3, inner = 2) {
+model M(width = 4, outer = 3, inner = 3) {
   scale = Scale(width)
   groups = repeat(outer) as g Group(width, inner, 1.0 / (g + 1), scale)
   forward(x: [B, T, width]) -> [B, T, width] { return groups(x) }
@@ -304,7 +304,7 @@ module Layer(width, shift: float, own: float, scale: module) {
   ASSERT_EQ(c->params().size(), 3u);
   EXPECT_EQ(c->params()[0].getSymName(), "scale.w");
   EXPECT_EQ(c->params()[1].getNumStackedDims(), 2);
-  EXPECT_EQ(c->params()[1].getLayerNames()[3], "groups.1.blocks.1.f.weight");
+  EXPECT_EQ(c->params()[1].getLayerNames()[4], "groups.1.blocks.1.f.weight");
   std::vector<std::pair<size_t, size_t>> operands;
   c->function("forward").walk<mlir::WalkOrder::PreOrder>([&](RepeatOp op) {
     operands.push_back({op.getStacked().size(), op.getShared().size()});

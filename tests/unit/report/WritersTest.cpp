@@ -299,11 +299,11 @@ TEST(Writers, Csv) {
   view = {};
   view.shapes = true;
   EXPECT_EQ(text(writeCsv, view),
-            "path,value,shape,dims,line,role\n"
-            ",tokens,1 x 6,B x T,7,argument\n"
-            ",x,1 x 6 x 8,B x T x width,8,value\n"
-            "h.*,a,6 x 16,B x T x 2*width,13,value\n"
-            ",return,1 x 6 x 11,B x T x vocab,9,result\n");
+            "path,value,shape,dims,line,role,file\n"
+            ",tokens,1 x 6,B x T,7,argument,\n"
+            ",x,1 x 6 x 8,B x T x width,8,value,\n"
+            "h.*,a,6 x 16,B x T x 2*width,13,value,\n"
+            ",return,1 x 6 x 11,B x T x vocab,9,result,\n");
 }
 
 // What a page draws is the run itself.
