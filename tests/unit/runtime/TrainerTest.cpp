@@ -166,18 +166,26 @@ TEST(Trainer, ResumesBitExactly) {
             contentOf(folder / "parts/optimizer.safetensors"));
 }
 
+const std::string savedEachStep = std::string(longRun) + R"(,
+    "checkpoint": {"every": 1, "unit": "steps", "keep": 1})";
+
+/// Interrupts once there is a checkpoint in the folder.
+std::jthread interruptBehindCheckpoint(const std::string &folder,
+                                       std::atomic<bool> &interrupt) {
+  return std::jthread([folder, &interrupt] {
+    while (!holdsCheckpoint(folder))
+      std::this_thread::yield();
+    interrupt = true;
+  });
+}
+
 TEST(Trainer, InterruptSavesAndResumeContinuesTheLog) {
   TemporaryFolder folder;
   TrainOptions options;
   options.out = folder / "run";
-  Bench bench(ToyShape(), std::string(longRun) + R"(,
-       "checkpoint": {"every": 1, "unit": "steps", "keep": 1})");
+  Bench bench(ToyShape(), savedEachStep);
   std::atomic<bool> interrupt{false};
-  std::jthread ctrlC([&] {
-    while (!holdsCheckpoint(options.out))
-      std::this_thread::yield();
-    interrupt = true;
-  });
+  std::jthread ctrlC = interruptBehindCheckpoint(options.out, interrupt);
   EXPECT_THROW(bench.trainer(options).run(interrupt), Interrupted);
   EXPECT_TRUE(holdsCheckpoint(options.out));
   Bench again(ToyShape(), longRun);
@@ -207,14 +215,9 @@ TEST(Trainer, InterruptedSaysWhatToNameAgain) {
   options.data = "a b.txt";
   options.log = folder / "log.jsonl";
   options.chatVariables = "{}";
-  Bench bench(ToyShape(), std::string(longRun) + R"(,
-       "checkpoint": {"every": 1, "unit": "steps", "keep": 1})");
+  Bench bench(ToyShape(), savedEachStep);
   std::atomic<bool> interrupt{false};
-  std::jthread ctrlC([&] {
-    while (!holdsCheckpoint(options.out))
-      std::this_thread::yield();
-    interrupt = true;
-  });
+  std::jthread ctrlC = interruptBehindCheckpoint(options.out, interrupt);
   std::string message =
       messageOf<Interrupted>([&] { bench.trainer(options).run(interrupt); });
   std::string hint = "continue with --resume " + options.out +
