@@ -230,6 +230,11 @@ private:
     return fail(what + ": " + messages->firstError(), BuildStatus::Bug);
   }
   bool isProgram() const { return options.emit == Emit::Exe; }
+  Linked linked() const {
+    return !isProgram()       ? Linked::Library
+           : options.isStatic ? Linked::StaticProgram
+                              : Linked::Program;
+  }
   /// Whether the kernels of a device are all that is written.
   bool isDeviceAssembly() const { return device && options.emit == Emit::Asm; }
   /// Whether the descriptor is an object of its own: it has the images of
@@ -307,6 +312,14 @@ BuildStatus Builder::chooseTargets() {
 }
 
 BuildStatus Builder::checkLinking() const {
+  if (options.isStatic && !isProgram())
+    return fail("--static is for programs (`--emit exe`)",
+                BuildStatus::WrongUsage);
+  if (options.isStatic && device)
+    return fail("--static is for `--target cpu` alone: a program finds the "
+                "driver of a GPU as a library when it starts, which one "
+                "without the machine's C library cannot",
+                BuildStatus::WrongUsage);
   llvm::Triple there(targets.front()->triple()),
       here(llvm::sys::getProcessTriple());
   if (options.emit < Emit::Shared ||
@@ -497,7 +510,7 @@ BuildStatus Builder::writeObjects(ModelCode &code, const KernelTarget &target) {
     return fail(llvm::toString(std::move(error)), BuildStatus::Bug);
   watch.stage(device ? "images" : "descriptor");
   if (llvm::Error error =
-          link({objects->begin(), objects->end()}, output, !isProgram()))
+          link({objects->begin(), objects->end()}, output, linked()))
     return fail("cannot write " + output + ": " +
                     llvm::toString(std::move(error)),
                 BuildStatus::InputError);

@@ -35,6 +35,8 @@ struct BuildOptions {
   /// Empty, or what the recipe's precision has to be.
   std::string precision;
   Emit emit = Emit::Exe;
+  /// Link the C library into a program, too.
+  bool isStatic = false;
   /// Print how long each stage took to standard error.
   bool time = false;
   /// Print warnings, too; errors are always printed.

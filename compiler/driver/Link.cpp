@@ -47,7 +47,7 @@ bool knowsPackedRelocations() {
 /// What has a compiler driver link with LLVM's linker, where it is installed:
 /// that takes a third of the time of GNU's, and keeps functions that are the
 /// same once.
-std::vector<std::string> chooseLld(bool shared) {
+std::vector<std::string> chooseLld(Linked kind) {
   for (llvm::StringRef name : {"ld.lld-22", "ld.lld"}) {
     llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(name);
     llvm::SmallString<128> real;
@@ -61,7 +61,7 @@ std::vector<std::string> chooseLld(bool shared) {
                                         "-Wl,--icf=safe"};
     // A library needs no version of a C library, by which one that does not
     // know packed relocations could tell: it would use it without.
-    if (!shared && knowsPackedRelocations())
+    if (kind == Linked::Program && knowsPackedRelocations())
       options.push_back("-Wl,-z,pack-relative-relocs");
     return options;
   }
@@ -85,7 +85,7 @@ llvm::Expected<std::string> tfm::findRuntime() {
 }
 
 llvm::Error tfm::link(std::vector<llvm::StringRef> objects,
-                      llvm::StringRef output, bool shared) {
+                      llvm::StringRef output, Linked kind) {
   llvm::Expected<std::string> linker = findLinker();
   if (!linker)
     return linker.takeError();
@@ -100,7 +100,7 @@ llvm::Error tfm::link(std::vector<llvm::StringRef> objects,
       return error;
     arguments.push_back(work.file(name));
   }
-  if (shared) {
+  if (kind == Linked::Library) {
     arguments.push_back("-shared");
   } else {
     llvm::Expected<std::string> runtime = findRuntime();
@@ -111,7 +111,9 @@ llvm::Error tfm::link(std::vector<llvm::StringRef> objects,
                            *runtime, "-static-libstdc++", "-static-libgcc",
                            "-Wl,--gc-sections", "-s", "-lm", "-lpthread"});
   }
-  llvm::append_range(arguments, chooseLld(shared));
+  if (kind == Linked::StaticProgram)
+    arguments.push_back("-static");
+  llvm::append_range(arguments, chooseLld(kind));
 #ifdef TFM_MODEL_LINK_FLAG
   arguments.push_back(TFM_MODEL_LINK_FLAG);
 #endif

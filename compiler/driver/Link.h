@@ -19,10 +19,17 @@ namespace tfm {
 /// running program. Fails where it is not there.
 llvm::Expected<std::string> findRuntime();
 
-/// Links object files with the runtime into an executable at `output`, or alone
-/// into a shared library, by the system's C++ compiler as linker driver.
+/// What object files become.
+enum class Linked {
+  Program,       ///< with the runtime; the C library is the machine's
+  StaticProgram, ///< with the runtime and the C library
+  Library,       ///< alone
+};
+
+/// Links object files into a file at `output`, by the system's C++ compiler as
+/// linker driver.
 llvm::Error link(std::vector<llvm::StringRef> objects, llvm::StringRef output,
-                 bool shared);
+                 Linked kind);
 
 } // namespace tfm
 

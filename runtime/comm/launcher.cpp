@@ -22,7 +22,11 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fmt/format.h>
+#include <link.h>
 #include <unistd.h>
+
+/// Of a program that the C library is linked into there is none.
+extern ElfW(Dyn) _DYNAMIC[] __attribute__((weak));
 
 namespace tfm {
 
@@ -82,6 +86,8 @@ bool isWhole(const std::string &path) {
              bytes.size();
 }
 
+bool isLinkedStatically() { return !_DYNAMIC; }
+
 /// Open MPI hears of the other tasks of srun by PMIx, unless it was built for
 /// more. Where it hears nothing it ends the process within MPI_Init, with a
 /// page about how Slurm should have been built.
@@ -133,6 +139,11 @@ static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
                                        bool isAsked, double timeout) {
   std::string purpose = isAsked ? "--processes mpi needs the messages of MPI"
                                 : startedBy(*launch);
+  if (isLinkedStatically())
+    refuse("{}, and a program built with --static loads no library of MPI: "
+           "build it without, or let each process work alone with "
+           "--processes none",
+           purpose);
   auto variable = [](const char *name) {
     const char *text = std::getenv(name);
     return std::string(text ? text : "");

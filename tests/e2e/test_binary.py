@@ -216,6 +216,25 @@ class Memory(Folder):
             for library in libraries:
                 self.assertRegex(library, r"^(libc|libm|libpthread|ld-linux.*)\.so")
 
+    def test_a_static_program_needs_nothing_of_the_machine(self):
+        program = self.build("static", "--static")
+        headers = run("readelf", "-lW", program)
+        if headers.returncode == 0:
+            self.assertNotRegex(headers.stdout, "INTERP|DYNAMIC")
+        self.train("of-static", "--steps", "3", program=program)
+        self.train("of-dynamic", "--steps", "3")
+        self.assertEqual(tensors(self.folder / "of-static" / "model.safetensors"),
+                         tensors(self.folder / "of-dynamic" / "model.safetensors"))
+        # The library of MPI is one of the machine.
+        result = run(program, "train", cwd=self.folder,
+                     environment={"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"})
+        self.assertEqual(result.returncode, INPUT_ERROR, result.stderr)
+        self.assertIn("a program built with --static loads no library of MPI: build it without", result.stderr)
+        for option, value in (("--emit", "shared"), ("--target", "cuda")):
+            result = tfmc("build", "tiny.tfm", "--static", option, value, "-o", "none", cwd=self.folder)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn("--static is for", result.stderr)
+
 
 class SameBits(Folder):
     def weights(self, out):

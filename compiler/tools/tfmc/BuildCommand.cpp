@@ -62,6 +62,9 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
       ->add_option("--precision", build.precision,
                    "f32 or bf16: what the recipe has to say")
       ->check(CLI::IsMember({"f32", "bf16"}).description(""));
+  command->add_flag("--static", build.isStatic,
+                    "Have the C library in the program, too: it then runs on "
+                    "any Linux of such a CPU, without MPI and GPUs");
   command->add_flag("--time", build.time, "Say how long each stage took");
   addDefineOption(*command, options->defines);
   command->callback([options, &status] {
