@@ -120,6 +120,7 @@ void Trainer::prepare() {
     if (!options.init.empty())
       beginWith(options.init);
   }
+  stepsBefore = position.steps;
   if (options.lr)
     position.lr = *options.lr;
   order.emplace(data, train, position.seed);
@@ -654,6 +655,14 @@ void Trainer::sayWhatIsKept(const RunState &here) {
     say(fmt::format("note: the run keeps its {} steps, where this build's "
                     "recipe has {}: --steps changes them\n",
                     position.steps, steps));
+  double rate = learningRate(train.schedule, position.lr, position.step,
+                             position.steps),
+         rateBefore = learningRate(train.schedule, position.lr, position.step,
+                                   stepsBefore);
+  if (rate != rateBefore && position.step < position.steps)
+    say(fmt::format("note: the schedule ends at step {} and no longer at {}: "
+                    "the learning rate goes on with {:.3g} instead of {:.3g}\n",
+                    position.steps, stepsBefore, rate, rateBefore));
   if (!options.lr && train.optimizer.lr != position.lr)
     say(fmt::format("note: the run keeps its learning rate {}, where this "
                     "build's recipe has {}: --lr changes it\n",

@@ -227,6 +227,8 @@ private:
   };
   Buffers buffers;
   RunState position;
+  /// That a run which is resumed was to have, until now.
+  int64_t stepsBefore = 0;
   std::optional<RunFolder> folder; ///< `out`
   /// The step of the checkpoint that `out` holds, if any.
   std::optional<int64_t> savedAt;

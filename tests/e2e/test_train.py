@@ -344,6 +344,10 @@ class WholeRun:
         self.assertRegex(notes[0], r"note: the run keeps its 2 steps, where this build's recipe has \d+: --steps changes them")
         self.assertRegex(notes[1], r"note: the run keeps its learning rate 0.5, where this build's recipe has [\d.e-]+: --lr changes it")
         self.assertNotIn("note: the run", run(self.model, "train", "--resume", folder, "--steps", "3", "--lr", "0.1").stderr)
+        # Behind the warm-up what has come down goes up again.
+        self.assertNotIn("schedule", run(self.model, "train", "--resume", folder, "--steps", "110").stderr)
+        self.assertIn("note: the schedule ends at step 120 and no longer at 110: the learning rate goes on with 0.05 "
+                      "instead of 2e-05", run(self.model, "train", "--resume", folder, "--steps", "120").stderr)
 
 
 class Addition(WholeRun, unittest.TestCase):
