@@ -16,8 +16,10 @@
 #include "runtime/files/weights.h"
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
+#include "runtime/support/progress.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 namespace tfm {
@@ -81,6 +83,20 @@ static void writeInput(Model &model, const tfm_function &forward,
   }
 }
 
+/// In how many of the first `count` rows of `logits` there is a NaN.
+static int64_t rowsWithoutNumber(const Model &model, const tfm_buffer &logits,
+                                 int64_t count, int64_t width) {
+  PendingRead<float> read =
+      model.read<float>(logits, 0, static_cast<size_t>(count * width));
+  int64_t rows = 0;
+  for (int64_t row = 0; row != count; ++row)
+    rows += std::ranges::any_of(
+        read.values().subspan(static_cast<size_t>(row * width),
+                                static_cast<size_t>(width)),
+        [](float value) { return std::isnan(value); });
+  return rows;
+}
+
 void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
                  const std::string &out) {
   Recipe recipe = recipeOf(descriptor);
@@ -110,6 +126,7 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
   requireOwnLogits(model, input.tokens);
   writeInput(model, forward, input);
   model.run(forward);
+  int64_t bad = rowsWithoutNumber(model, logits, count, width);
   AtomicFile file(out);
   writeSafetensors(file,
                    {{"logits",
@@ -120,6 +137,10 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
                      }}},
                    {{"model", descriptor.name}});
   file.commit();
+  if (bad > 0)
+    say(fmt::format("warning: at {} of {} positions logits are not numbers: "
+                    "the weights are damaged, or training has diverged\n",
+                    bad, count));
 }
 
 } // namespace tfm

@@ -292,6 +292,9 @@ class Gpt2Folder(Fixture, Folder):
         result = run(self.program, "generate", "--weights", self.variant("huge", huge), "--prompt", "1")
         self.assertEqual((result.returncode, result.stdout), (INPUT_ERROR, "1\n"))
         self.assertIn("logits that are not numbers", result.stderr)
+        result = run(self.program, "logits", "--weights", self.folder / "huge", "--prompt", "1", "-o", self.folder / "huge.logits")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("warning: at 1 of 1 positions logits are not numbers: the weights are damaged", result.stderr)
 
     def test_trained_weights_continue(self):
         """What was published can be trained on, and what was trained loads again."""
