@@ -20,6 +20,7 @@
 #include "compiler/frontend/syntax/Parser.h"
 #include "compiler/frontend/syntax/PrintAst.h"
 #include "compiler/transforms/ReadRecipe.h"
+#include "compiler/transforms/SequenceAxis.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -219,6 +220,8 @@ private:
   BuildStatus readRecipe();
   /// A module for every target.
   BuildStatus scheduleVariants();
+  /// Where texts cannot be generated with a cache.
+  void noteWholeSequence() const;
   BuildStatus writeModule(mlir::ModuleOp written) const;
   BuildStatus writeDeviceAssembly();
   BuildStatus removeEarlierForms() const;
@@ -406,6 +409,7 @@ BuildStatus Builder::scheduleVariants() {
   for (auto [model, target] : llvm::zip_equal(modules, targets))
     if (mlir::failed(prepare(*model, *target)))
       return bug("cannot transform the model");
+  noteWholeSequence();
   watch.stage("transforms");
   for (auto [model, target] : llvm::zip_equal(modules, targets)) {
     if (mlir::failed(scheduleModel(*model, *target)))
@@ -416,6 +420,16 @@ BuildStatus Builder::scheduleVariants() {
   }
   watch.stage("schedule");
   return BuildStatus::Ok;
+}
+
+void Builder::noteWholeSequence() const {
+  mlir::ModuleOp transformed = *modules.front();
+  auto why = transformed->getAttrOfType<mlir::StringAttr>("tfm.whole_sequence");
+  mlir::func::FuncOp forward = findProgram(transformed, ProgramKind::Forward);
+  if (why && options.warn && generates(forward))
+    llvm::errs() << "note: generation evaluates the whole sequence for every "
+                    "token: "
+                 << why.getValue() << '\n';
 }
 
 BuildStatus Builder::writeModule(mlir::ModuleOp written) const {

@@ -211,18 +211,30 @@ private:
 
 } // namespace tfm
 
+/// What a program reads besides what is an encoder's.
+static SmallVector<BlockArgument> inputsOf(func::FuncOp forward) {
+  return llvm::filter_to_vector(
+      forward.getArguments(), [](BlockArgument a) { return !isOfEncoder(a); });
+}
+
+/// The type of tokens [B, T]; null where there is something else among
+/// `inputs`.
+static RankedTensorType tokensAlone(ArrayRef<BlockArgument> inputs) {
+  auto type = inputs.empty()
+                  ? RankedTensorType()
+                  : dyn_cast<RankedTensorType>(inputs.front().getType());
+  bool isTokens = type && type.getRank() == 2 &&
+                  type.getElementType().isInteger(32) &&
+                  llvm::all_equal(TypeRange(ValueRange(inputs)));
+  return isTokens ? type : RankedTensorType();
+}
+
 SequenceAnalysis::SequenceAnalysis(func::FuncOp forward) {
   TagRules rules(*this);
   Block &block = forward.getBody().front();
-  SmallVector<BlockArgument> arguments = llvm::filter_to_vector(
-      block.getArguments(), [](BlockArgument a) { return !isOfEncoder(a); });
-  auto input = arguments.empty()
-                   ? RankedTensorType()
-                   : dyn_cast<RankedTensorType>(arguments[0].getType());
-  bool tokens = input && input.getRank() == 2 &&
-                input.getElementType().isInteger(32) &&
-                llvm::all_equal(TypeRange(ValueRange(arguments)));
-  if (!tokens) {
+  SmallVector<BlockArgument> arguments = inputsOf(forward);
+  RankedTensorType input = tokensAlone(arguments);
+  if (!input) {
     rules.fail(forward, "an input other than tokens [B, T]");
     return;
   }
@@ -246,6 +258,16 @@ SequenceAnalysis::SequenceAnalysis(func::FuncOp forward) {
   if (!result || !(*result == tag) || tensorType(logits).getRank() != 3)
     rules.fail(forward,
                "a result other than one row of logits for every token [B, T]");
+}
+
+bool tfm::generates(func::FuncOp forward) {
+  RankedTensorType tokens = tokensAlone(inputsOf(forward));
+  if (!tokens || forward.getNumResults() == 0)
+    return false;
+  auto logits = cast<RankedTensorType>(forward.getResultTypes().front());
+  return logits.getRank() == 3 && logits.getDimSize(2) > 1 &&
+         logits.getElementType().isF32() &&
+         logits.getShape().drop_back() == tokens.getShape();
 }
 
 std::optional<DecodeObstacle> tfm::decodeObstacle(ModuleOp module) {

@@ -92,7 +92,7 @@ static int64_t rowsWithoutNumber(const Model &model, const tfm_buffer &logits,
   for (int64_t row = 0; row != count; ++row)
     rows += std::ranges::any_of(
         read.values().subspan(static_cast<size_t>(row * width),
-                                static_cast<size_t>(width)),
+                              static_cast<size_t>(width)),
         [](float value) { return std::isnan(value); });
   return rows;
 }

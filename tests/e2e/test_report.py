@@ -504,8 +504,14 @@ class Json(unittest.TestCase):
         whole = ("model M(vocab = 5, width = 8) {\n  wte = Embedding(vocab, width)\n"
                  "  forward(tokens: int[B, T]) -> [B, T, vocab] {\n    x = wte(tokens)\n"
                  "    x = x + mean(x, axis = T)\n    return x @ wte.weight.T\n  }\n}\n")
-        self.assertIn("Generation evaluates the whole sequence for every token: <stdin>:5",
-                      tfmc("report", "-", stdin=whole).stdout)
+        told = "eneration evaluates the whole sequence for every token: <stdin>:5"
+        self.assertIn("G" + told, tfmc("report", "-", stdin=whole).stdout)
+        self.assertIn("note: g" + told, tfmc("build", "-", "--emit", "schedule", stdin=whole).stderr)
+        # What reads more than tokens writes no texts.
+        more = whole.replace("int[B, T])", "int[B, T], seen: bool[B, T])").replace("= wte(tokens)", "= wte(tokens) + wte(int(seen))")
+        result = tfmc("report", "-", stdin=more)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn("eneration evaluates", result.stdout + tfmc("build", "-", "--emit", "schedule", stdin=more).stderr)
         # One answer for a text: no logits to go on with.
         answer = whole.replace("-> [B, T, vocab]", "-> [B, vocab]").replace(
             "return x @ wte.weight.T", "return (x @ wte.weight.T)[:, 0]")

@@ -19,7 +19,6 @@
 #include "compiler/transforms/ReadRecipe.h"
 #include "compiler/transforms/SequenceAxis.h"
 #include "runtime/commands/usage.h"
-#include "runtime/tfm_model.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -225,22 +224,6 @@ static void checkCombination(const ReportArguments &arguments) {
     refuse(view.tensors && view.shapes, "--shapes",
            "CSV is one table: take --tensors or --shapes");
   }
-}
-
-/// Whether a model generates: from tokens, one text a row, logits after each.
-static bool generates(mlir::func::FuncOp forward) {
-  if (forward.getNumResults() == 0)
-    return false;
-  auto logits =
-      mlir::cast<mlir::RankedTensorType>(forward.getResultTypes().front());
-  auto argument = findArgument(forward, TFM_IN_TOKENS);
-  if (!argument)
-    return false;
-  auto tokens =
-      mlir::cast<mlir::RankedTensorType>(forward.getArgumentTypes()[*argument]);
-  return logits.getRank() == 3 && logits.getDimSize(2) > 1 &&
-         logits.getElementType().isF32() &&
-         logits.getShape().drop_back() == tokens.getShape();
 }
 
 /// Whether the products of a build are those that its file says: of f32, and in
