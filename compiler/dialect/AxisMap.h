@@ -56,15 +56,16 @@ struct AxisMap {
     return place.axis == axis ? mixed(reason) : kept(place);
   }
 
-  /// Of an op that goes along the whole of `axis` of a tensor of `shape` in its
-  /// order, or in reverse; every other axis stays where it is.
-  static AxisMap cumulative(int64_t axis, llvm::ArrayRef<int64_t> shape,
-                            bool reverse, AxisPlace place, int64_t size) {
+  /// Of an op that goes along the whole of `axis` of a tensor of `shape`, and
+  /// of which an index depends on none that is to come where it `looksBack`,
+  /// and else on some, for that `reason`; every other axis stays where it is.
+  static AxisMap along(int64_t axis, llvm::ArrayRef<int64_t> shape,
+                       bool looksBack, AxisPlace place, int64_t size,
+                       llvm::StringRef reason) {
     if (place.axis != axis)
       return kept(place);
-    bool inOrder = !reverse && place.inner == 1 && size == shape[axis];
-    return inOrder ? causal(place)
-                   : mixed("a sum over positions that are to come");
+    bool inOrder = looksBack && place.inner == 1 && size == shape[axis];
+    return inOrder ? causal(place) : mixed(reason);
   }
 
   bool isKept() const { return kind == Kind::Kept; }

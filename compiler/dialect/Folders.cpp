@@ -159,6 +159,10 @@ OpFoldResult SliceOp::fold(FoldAdaptor) {
   return {};
 }
 
+OpFoldResult ShiftOp::fold(FoldAdaptor) {
+  return getSteps() == 0 ? getX() : Value();
+}
+
 OpFoldResult ConcatOp::fold(FoldAdaptor) {
   if (getXs().size() == 1)
     return getXs().front();

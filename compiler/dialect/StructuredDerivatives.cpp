@@ -159,6 +159,12 @@ FailureOr<Cotangents> CumsumOp::buildVJP(OpBuilder &builder, ValueRange c) {
       CumsumOp::create(builder, getLoc(), c[0], getAxis(), !getReverse())};
 }
 
+// Where an element went its cotangent comes from.
+FailureOr<Cotangents> ShiftOp::buildVJP(OpBuilder &builder, ValueRange c) {
+  return Cotangents{
+      ShiftOp::create(builder, getLoc(), c[0], getAxis(), -getSteps())};
+}
+
 // Each cotangent goes to the element that was chosen.
 FailureOr<Cotangents> TopKOp::buildVJP(OpBuilder &builder, ValueRange c) {
   if (!c[0])

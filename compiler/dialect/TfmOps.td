@@ -213,7 +213,7 @@ def TransposeOp : Tfm_DiffOp<"transpose", [InferTypeOpAdaptor, RowKernelOpInterf
 
 def SliceOp : Tfm_DiffOp<"slice", [InferTypeOpAdaptor, RowKernelOpInterface, CheapToRebuild]> {
   let flops = "0";
-  let axes = [{::tfm::AxisMap::keptBut(getAxis(), place, "a slice of the positions")}];
+  let axes = [{::tfm::AxisMap::keptBut(getAxis(), place, "a slice of the positions (`shift` has a cache)")}];
   let summary = "a range of one axis";
   let description = [{
     Elements `start <= i < start + size` of `axis`.
@@ -374,7 +374,8 @@ def CumsumOp : Tfm_DiffOp<"cumsum", [AllTypesMatch<["x", "y"]>, RowKernelOpInter
     PredOpTrait<"the axis is one of the operand's",
                 CPred<"getAxis() < static_cast<uint64_t>(getX().getType().getRank())">>]> {
   let flops = "1";
-  let axes = [{::tfm::AxisMap::cumulative(getAxis(), getX().getType().getShape(), getReverse(), place, size)}];
+  let axes = [{::tfm::AxisMap::along(getAxis(), getX().getType().getShape(), !getReverse(), place, size,
+      "a sum over positions that are to come")}];
   let summary = "the sum of all elements up to each along one axis";
   let description = [{
     `y[i] = x[0] + ... + x[i]` along `axis`; with `reverse`, which is the
@@ -390,6 +391,31 @@ def CumsumOp : Tfm_DiffOp<"cumsum", [AllTypesMatch<["x", "y"]>, RowKernelOpInter
   let arguments = (ins FloatTensor:$x, I64Attr:$axis, UnitAttr:$reverse);
   let results = (outs FloatTensor:$y);
   let assemblyFormat = "$x `axis` $axis (`reverse` $reverse^)? attr-dict `:` type($x)";
+}
+
+def ShiftOp : Tfm_DiffOp<"shift", [AllTypesMatch<["x", "y"]>, CheapToRebuild,
+    PredOpTrait<"the axis is one of the operand's",
+                CPred<"getAxis() < static_cast<uint64_t>(getX().getType().getRank())">>]> {
+  let flops = "0";
+  let axes = [{::tfm::AxisMap::along(getAxis(), getX().getType().getShape(), static_cast<int64_t>(getSteps()) >= 0, place, size,
+      "a shift from positions that are to come")}];
+  let summary = "every element along one axis as many steps further on";
+  let description = [{
+    `y[i] = x[i - steps]` along `axis`, and 0 where `x` has no such element;
+    `steps` below 0, as the derivative has them, lead back. Over positions it is
+    causal where they do not: deriving the decode step keeps what a position will
+    yet look back to in a cache.
+
+    Example:
+
+    ```mlir
+    %y = tfm.shift %x axis 0 by 1 : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$x, I64Attr:$axis, I64Attr:$steps);
+  let results = (outs FloatTensor:$y);
+  let assemblyFormat = "$x `axis` $axis `by` $steps attr-dict `:` type($x)";
+  let hasFolder = 1;
 }
 
 def TopKOp : Tfm_DiffOp<"top_k", [InferTypeOpAdaptor]> {

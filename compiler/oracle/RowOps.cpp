@@ -62,6 +62,19 @@ void cumsum(Frame &frame, CumsumOp op) {
   frame.set(op.getY(), std::move(y));
 }
 
+void shift(Frame &frame, ShiftOp op) {
+  const Tensor &x = frame.get(op.getX());
+  Tensor y = Frame::like(op.getY());
+  auto axis = static_cast<int64_t>(op.getAxis());
+  forEachIndex(x.shape, [&](ArrayRef<int64_t> index) {
+    std::vector<int64_t> to(index.begin(), index.end());
+    to[axis] += static_cast<int64_t>(op.getSteps());
+    if (to[axis] >= 0 && to[axis] < x.shape[axis])
+      y.at(to) = x.at(index);
+  });
+  frame.set(op.getY(), std::move(y));
+}
+
 void topK(Frame &frame, TopKOp op) {
   const Tensor &x = frame.get(op.getX());
   Tensor values = Frame::like(op.getValues()),
@@ -176,6 +189,7 @@ void tfm::oracle::addRowRules(Rules &rules) {
   addRule<ReduceSumOp, reduceSum>(rules);
   addRule<ReduceMaxOp, reduceMax>(rules);
   addRule<CumsumOp, cumsum>(rules);
+  addRule<ShiftOp, shift>(rules);
   addRule<TopKOp, topK>(rules);
   addRule<SoftmaxOp, softmax>(rules);
   addRule<LogSoftmaxOp, logSoftmax>(rules);

@@ -11,6 +11,8 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 namespace tfm {
@@ -114,6 +116,21 @@ void decompose(TfmBuilder b, CumsumOp op) {
     sums = ConcatOp::create(b.builder, b.loc, parts, axis);
   }
   op.replaceAllUsesWith(sums);
+}
+
+void decompose(TfmBuilder b, ShiftOp op) {
+  auto axis = static_cast<int64_t>(op.getAxis());
+  auto steps = static_cast<int64_t>(op.getSteps());
+  int64_t size = tensorType(op.getX()).getDimSize(axis);
+  int64_t zeros = std::min(size, std::abs(steps)), rest = size - zeros;
+  if (rest == 0)
+    return op.replaceAllUsesWith(b.zeros(op.getX()));
+  Value left = SliceOp::create(b.builder, b.loc, op.getX(), axis,
+                               steps < 0 ? zeros : 0, rest);
+  op.replaceAllUsesWith(PadOp::create(b.builder, b.loc, left, axis,
+                                      steps < 0 ? 0 : zeros,
+                                      steps < 0 ? zeros : 0)
+                            .getY());
 }
 
 /// One after another: the largest of the elements that come after the last one
@@ -243,7 +260,7 @@ struct DecomposePass : tfm::impl::DecomposePassBase<DecomposePass> {
         return;
       llvm::TypeSwitch<Operation *>(op)
           .Case<SoftmaxOp, LogSoftmaxOp, NormalizeOp, RmsNormalizeOp, CumsumOp,
-                TopKOp, CrossEntropyOp, CrossEntropyBackwardOp>(
+                ShiftOp, TopKOp, CrossEntropyOp, CrossEntropyBackwardOp>(
               [&](auto composite) {
                 decompose(b, composite);
                 composite->erase();

@@ -28,11 +28,11 @@ using namespace tfm;
 
 namespace {
 
-/// A tensor of sums over positions at `tag` as a cache of all of them, [B,
-/// outer, T, inner].
-RankedTensorType cacheOfSums(Value sums, const SequenceTag &tag,
+/// A tensor with positions at `tag` as a cache of all of them, [B, outer, T,
+/// inner].
+RankedTensorType cacheOfRows(Value rows, const SequenceTag &tag,
                              int64_t batch) {
-  RankedTensorType type = tensorType(sums);
+  RankedTensorType type = tensorType(rows);
   int64_t time = tag.time.axis, inner = 1;
   for (int64_t size : type.getShape().drop_front(time + 1))
     inner *= size;
@@ -80,7 +80,15 @@ SmallVector<OpOperand *> keptOperands(AttentionOp attention) {
   return kept;
 }
 
-/// What is kept of a causal op: keys and values, or the sums.
+/// How many of its rows before a position a causal op looks back to, where it
+/// keeps rows: the sum up to the one before, or what is shifted here from
+/// there.
+int64_t rowsBefore(Operation *op) {
+  auto shift = dyn_cast<ShiftOp>(op);
+  return shift ? static_cast<int64_t>(shift.getSteps()) : 1;
+}
+
+/// What is kept of a causal op: keys and values, the sums, or what is shifted.
 SmallVector<RankedTensorType> cachesOf(Operation *op,
                                        const SequenceAnalysis &analysis,
                                        const CacheShape &shape) {
@@ -94,12 +102,11 @@ SmallVector<RankedTensorType> cachesOf(Operation *op,
     }
     return types;
   }
-  Value sums = cast<CumsumOp>(op).getY();
+  Value rows = op->getResult(0);
   RankedTensorType all =
-      cacheOfSums(sums, *analysis.find(sums), analysis.batch());
+      cacheOfRows(rows, *analysis.find(rows), analysis.batch());
   SmallVector<int64_t> sizes(all.getShape());
-  // The sum before a position is all that it sees.
-  sizes[2] = shape.ringOf(1, sizes[2]).value_or(sizes[2]);
+  sizes[2] = shape.ringOf(rowsBefore(op), sizes[2]).value_or(sizes[2]);
   return {all.clone(sizes)};
 }
 
@@ -197,6 +204,11 @@ private:
     }
   };
 
+  Value integers(RankedTensorType type, int64_t value) {
+    return ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(type, static_cast<int32_t>(value)));
+  }
   /// One number for each row of new tokens, which are those of a sequence or of
   /// a segment.
   RankedTensorType perSequence() {
@@ -212,7 +224,15 @@ private:
   void cloneRepeat(RepeatOp repeat, BlockState &state);
   void cloneAttention(AttentionOp attention, BlockState &state);
   void cloneCumsum(CumsumOp sum, BlockState &state);
-  Value lastSums(Value cache, Value start, bool isRing);
+  void cloneShift(ShiftOp shift, BlockState &state);
+  Value keepRows(Operation *op, Value rows, BlockState &state);
+  Value rowsAt(Operation *op, Value cache, Value positions);
+  /// Whether a cache of rows has fewer than `op` has positions.
+  bool isRing(Operation *op, Value cache) const {
+    Value rows = op->getResult(0);
+    return tensorType(cache).getDimSize(2) <
+           tensorType(rows).getDimSize(analysis.find(rows)->time.axis);
+  }
   void cloneOp(Operation *op, IRMapping &values, PositionSelector &selector);
   std::optional<SequenceTag> placeBefore(Operation *op, Value operand,
                                          const SequenceTag &tag);
@@ -260,9 +280,7 @@ Value StepBuilder::positionsFrom(Value start, int64_t number) {
   if (number > 1)
     first = b.add(first, IotaOp::create(builder, loc, ids, 1));
   // What pads a chunk may lie behind the last position.
-  Value limit = ConstantOp::create(
-      builder, loc,
-      DenseElementsAttr::get(ids, static_cast<int32_t>(analysis.length() - 1)));
+  Value limit = integers(ids, analysis.length() - 1);
   int64_t batch = analysis.batch();
   return b.reshape(MinOp::create(builder, loc, first, limit),
                    RankedTensorType::get({batch, starts * number / batch},
@@ -395,28 +413,14 @@ void StepBuilder::cloneAttention(AttentionOp attention, BlockState &state) {
 /// those of the new positions among themselves, or where they are few one at a
 /// time.
 void StepBuilder::cloneCumsum(CumsumOp sum, BlockState &state) {
-  Value cache = state.caches[0][state.numUpdated()];
-  RankedTensorType cached = tensorType(cache);
   Value x = state.values.lookup(sum.getX());
   RankedTensorType type = tensorType(x);
-  bool isRing =
-      cached.getDimSize(2) < tensorType(sum.getY()).getDimSize(sum.getAxis());
-
-  Value before = lastSums(cache, state.start, isRing);
-  SmallVector<int64_t> shape(type.getShape());
-  shape[sum.getAxis()] = 1;
-  RankedTensorType one = type.clone(shape);
-  before = b.reshape(before, one);
-  // Nothing is before the first position of all, whatever the cache holds.
-  Value zero = ConstantOp::create(
-      builder, loc, DenseElementsAttr::get(tensorType(state.start), 0));
-  SmallVector<int64_t> perSequence(one.getRank(), 1);
-  perSequence[0] = analysis.batch();
-  Value isFirst = b.compare(CompareKind::eq, state.start, zero);
-  isFirst = b.reshape(isFirst,
-                      RankedTensorType::get(perSequence, builder.getI1Type()));
-  isFirst = b.broadcast(isFirst, one.clone(builder.getI1Type()));
-  before = b.select(isFirst, b.zeros(before), before);
+  SmallVector<int64_t> one(type.getShape());
+  one[sum.getAxis()] = 1;
+  RankedTensorType column = tensorType(state.ids).clone({analysis.batch(), 1});
+  Value last = b.sub(b.reshape(state.start, column), integers(column, 1));
+  Value before = b.reshape(
+      rowsAt(sum, state.caches[0][state.numUpdated()], last), type.clone(one));
   Value sums;
   if (kind == ProgramKind::Verify) {
     // As one token at a time is added, so that a guess changes no bit.
@@ -431,40 +435,64 @@ void StepBuilder::cloneCumsum(CumsumOp sum, BlockState &state) {
     sums = b.add(CumsumOp::create(builder, sum.getLoc(), x, sum.getAxis()),
                  b.broadcast(before, type));
   }
-
-  SmallVector<int64_t> rows(cached.getShape());
-  rows[2] = count;
-  state.updated[0].push_back(CacheUpdateOp::create(
-      builder, sum.getLoc(), cached, cache, b.reshape(sums, cached.clone(rows)),
-      state.start, isRing));
+  keepRows(sum, sums, state);
   state.values.map(sum.getY(), sums);
 }
 
-/// The rows of a cache of sums that the positions before `start` have, or any
-/// before the first: [B * outer, inner], read where they are.
-Value StepBuilder::lastSums(Value cache, Value start, bool isRing) {
-  RankedTensorType type = tensorType(cache), starts = tensorType(start);
+/// All are kept before anything looks back: new positions see new ones.
+void StepBuilder::cloneShift(ShiftOp shift, BlockState &state) {
+  Value x = state.values.lookup(shift.getX());
+  Value kept = keepRows(shift, x, state);
+  Value from =
+      b.sub(state.ids, integers(tensorType(state.ids),
+                                static_cast<int64_t>(shift.getSteps())));
+  state.values.map(shift.getY(),
+                   b.reshape(rowsAt(shift, kept, from), tensorType(x)));
+}
+
+/// Writes what `op` keeps of the new positions over its cache, which is then
+/// the next that is known.
+Value StepBuilder::keepRows(Operation *op, Value rows, BlockState &state) {
+  Value cache = state.caches[0][state.numUpdated()];
+  RankedTensorType type = tensorType(cache);
+  SmallVector<int64_t> shape(type.getShape());
+  shape[2] = count;
+  return state.updated[0].emplace_back(CacheUpdateOp::create(
+      builder, op->getLoc(), type, cache, b.reshape(rows, type.clone(shape)),
+      state.start, isRing(op, cache)));
+}
+
+/// What `op` has kept at `positions` [B, n], and 0 before the first one,
+/// whatever the cache holds: [B, outer, n, inner], read where it is.
+Value StepBuilder::rowsAt(Operation *op, Value cache, Value positions) {
+  RankedTensorType type = tensorType(cache), each = tensorType(positions);
   int64_t batch = type.getDimSize(0), outer = type.getDimSize(1),
-          length = type.getDimSize(2), inner = type.getDimSize(3);
-  auto number = [&](int64_t value) -> Value {
-    return ConstantOp::create(
-        builder, loc,
-        DenseElementsAttr::get(starts, static_cast<int32_t>(value)));
-  };
-  Value row = MaxOp::create(builder, loc, b.sub(start, number(1)), number(0));
-  if (isRing) {
-    Value rounds = DivOp::create(builder, loc, row, number(length));
-    row = b.sub(row, b.mul(rounds, number(length)));
+          length = type.getDimSize(2), inner = type.getDimSize(3),
+          number = each.getDimSize(1);
+  Value zero = integers(each, 0);
+  Value row = MaxOp::create(builder, loc, positions, zero);
+  if (isRing(op, cache)) {
+    Value rounds = DivOp::create(builder, loc, row, integers(each, length));
+    row = b.sub(row, b.mul(rounds, integers(each, length)));
   }
-  RankedTensorType ids = starts.clone({batch, outer});
+  RankedTensorType ids = each.clone({batch, outer, number});
   SmallVector<int32_t> first;
   for (int64_t i = 0; i < batch * outer; ++i)
     first.push_back(static_cast<int32_t>(i * length));
-  row = b.add(b.broadcast(b.reshape(row, starts.clone({batch, 1})), ids),
-              ConstantOp::create(builder, loc,
-                                 DenseElementsAttr::get(ids, ArrayRef(first))));
-  Value rows = b.reshape(cache, type.clone({batch * outer * length, inner}));
-  return GatherOp::create(builder, loc, rows, row);
+  Value base = ConstantOp::create(
+      builder, loc,
+      DenseElementsAttr::get(each.clone({batch, outer, 1}), ArrayRef(first)));
+  row = b.add(b.broadcast(b.reshape(row, each.clone({batch, 1, number})), ids),
+              b.broadcast(base, ids));
+  Value rows = GatherOp::create(
+      builder, loc,
+      b.reshape(cache, type.clone({batch * outer * length, inner})), row);
+  Value isBefore = b.compare(CompareKind::lt, positions, zero);
+  RankedTensorType flags = tensorType(isBefore);
+  isBefore =
+      b.broadcast(b.reshape(isBefore, flags.clone({batch, 1, number, 1})),
+                  flags.clone(tensorType(rows).getShape()));
+  return b.select(isBefore, b.zeros(rows), rows);
 }
 
 void StepBuilder::cloneRepeat(RepeatOp repeat, BlockState &state) {
@@ -550,6 +578,8 @@ void StepBuilder::cloneBlock(Block &block, BlockState &state) {
       // What may be kept (`canKeep`).
       if (auto attention = dyn_cast<AttentionOp>(op))
         cloneAttention(attention, state);
+      else if (auto shift = dyn_cast<ShiftOp>(op))
+        cloneShift(shift, state);
       else
         cloneCumsum(cast<CumsumOp>(op), state);
     } else if (suffix.contains(&op)) {
@@ -685,18 +715,13 @@ void StepBuilder::bindArguments(Block &body, const Signature &signature,
 /// each row.
 void StepBuilder::findLast(Value length, Value start) {
   RankedTensorType each = perSequence();
-  auto number = [&](int64_t value) -> Value {
-    return ConstantOp::create(
-        builder, loc,
-        DenseElementsAttr::get(each, static_cast<int32_t>(value)));
-  };
   // Of a row without new tokens any value will do.
-  Value index =
-      MaxOp::create(builder, loc, b.sub(length, number(1)), number(0));
+  Value index = MaxOp::create(builder, loc, b.sub(length, integers(each, 1)),
+                              integers(each, 0));
   lastIds = positionsFrom(b.add(start, index), 1);
   if (segments > 1)
     index = b.add(index, b.mul(IotaOp::create(builder, loc, each, 0),
-                               number(count / segments)));
+                               integers(each, count / segments)));
   lastIndex = b.reshape(index, each.clone({analysis.batch(), segments}));
 }
 
@@ -728,8 +753,8 @@ func::FuncOp StepBuilder::build() {
 bool tfm::canKeep(Operation *op, const SequenceTag &tag, int64_t batch) {
   if (isa<AttentionOp>(op))
     return true;
-  // Sums of one sequence lie together.
-  return isa<CumsumOp>(op) &&
+  // Rows of one sequence lie together.
+  return isa<CumsumOp, ShiftOp>(op) &&
          (batch == 1 || (tag.batch == AxisPlace{0, 1} && tag.time.axis > 0 &&
                          tensorType(op->getResult(0)).getDimSize(0) == batch));
 }

@@ -220,7 +220,8 @@ def DeriveDecodePass : Pass<"tfm-derive-decode", "::mlir::ModuleOp"> {
     its own, an argument that is also a result of the region `cache.N`. With a
     window it is a ring of fewer rows than T, where the window and the longest
     of these functions leave any over. A
-    cumulative sum keeps its sums in one, `[layers..., B, outer, T, inner]`; values
+    cumulative sum keeps its sums in one, `[layers..., B, outer, T, inner]`, and a
+    shift what it shifts; values
     that depend on no input are picked at the positions. Where an op mixes
     positions in any other way nothing is made, and the module's attribute
     `tfm.whole_sequence` says which line it is.

@@ -89,7 +89,7 @@ class Writer:
         if form == 4:
             return f"{self.pick(FLOAT_FUNCTIONS)}({x})"
         if form == 5:
-            return f"({x} - {self.pick(REDUCTIONS)}({x}, axis = {self.pick(['-1', 'T', '0', '1', 'B', '5'])}))"
+            return f"({x} - {self.pick(REDUCTIONS + ['shift'])}({x}, axis = {self.pick(['-1', 'T', '0', '1', 'B', '5'])}))"
         if form == 6:
             return f"concat(split({x}, {self.count(numbers)}))"
         if form == 7 and layers:

@@ -35,6 +35,7 @@ struct BuiltinInfo {
 };
 
 static SymbolicValue topK(BuiltinCall &call);
+static SymbolicValue shift(BuiltinCall &call);
 
 /// All but those of one number, which the dialect lists.
 static const BuiltinInfo table[] = {
@@ -48,6 +49,7 @@ static const BuiltinInfo table[] = {
     {"var", "x axis=", &BuiltinCall::reduction},
     {"std", "x axis=", &BuiltinCall::reduction},
     {"cumsum", "x axis=", &BuiltinCall::alongAxis},
+    {"shift", "x axis by=", nullptr, shift},
     {"top_k", "x k axis=", nullptr, topK},
     {"softmax", "x axis=", &BuiltinCall::softmax},
     {"log_softmax", "x axis=", &BuiltinCall::softmax},
@@ -507,6 +509,25 @@ SymbolicValue BuiltinCall::alongAxis() {
   const auto &[x, at] = *all;
   return SymbolicValue::tensor(
       {emitter.op(name, {x.handle}, {{"axis", at}})[0], Elem::Float, x.dims});
+}
+
+static SymbolicValue shift(BuiltinCall &call) {
+  // As floats they would choose no rows of a table.
+  if (auto ids = call.tensor("x"); ids && ids->elem == Elem::Int) {
+    call.reporter
+        .error(211, call.arg("x")->range,
+               "`shift` takes floats, not " + showShape(ids->dims, ids->elem))
+        .help("shift what they choose: `shift(embed(tokens), axis = T)`");
+    return SymbolicValue();
+  }
+  auto all = call.along("x");
+  auto steps = call.integer("by", 1);
+  if (!all || !steps)
+    return SymbolicValue();
+  return SymbolicValue::tensor(
+      {call.emitter.op(call.name, {all->x.handle},
+                       {{"axis", all->axis}, {"steps", *steps}})[0],
+       Elem::Float, all->x.dims});
 }
 
 /// [values, indices]

@@ -69,8 +69,10 @@ static const Habit names[] = {
     {"repeat_interleave repeat_kv",
      "`attention(q, k, v)` takes fewer heads of keys and values than of "
      "queries by itself; elsewhere operators broadcast"},
-    {"flip roll", "`gather` takes rows by their numbers, and slices such as "
-                  "`x[:, 1:]` with `concat` shift them"},
+    {"roll", "`shift(x, axis = T)` has what stands one place before, and 0 "
+             "at the first; what leaves an end comes in at the other by "
+             "`concat` of slices such as `x[:, 1:]`"},
+    {"flip", "`gather` takes rows by their numbers"},
     {"contiguous clone copy to cuda cpu device",
      "leave it out: the compiler decides where and how values are stored"},
     // Masks and constants.

@@ -131,6 +131,14 @@ func.func @f(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @f(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{the axis is one of the operand's}}
+  %y = tfm.shift %x axis 2 by 1 : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>) {
   // expected-error@+1 {{there are not 9 elements in an axis of size 8}}
   %v, %i = tfm.top_k %x, 9 : tensor<4x8xf32>
   return

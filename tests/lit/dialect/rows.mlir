@@ -15,6 +15,15 @@ func.func @reductions(%x: tensor<4x8xf32>) {
   return
 }
 
+// Along an axis, either way; not at all is what there is.
+func.func @shift(%x: tensor<4x8xf32>) {
+  // CHECK: tfm.shift %{{.*}} axis 1 by 2 : tensor<4x8xf32>
+  %a = tfm.shift %x axis 1 by 2 : tensor<4x8xf32>
+  // CHECK: tfm.shift %{{.*}} axis 0 by -1 : tensor<4x8xf32>
+  %b = tfm.shift %x axis 0 by -1 : tensor<4x8xf32>
+  return
+}
+
 // Along an axis, from both ends.
 func.func @cumsum(%x: tensor<4x8xf32>) {
   // CHECK: tfm.cumsum %{{.*}} axis 1 : tensor<4x8xf32>

@@ -103,6 +103,22 @@ func.func @layers(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   return %y : tensor<8x8xf32>
 }
 
+// What stays, behind or before as many zeros; of less than that nothing stays.
+// CHECK-LABEL: @shift(
+// CHECK-SAME: %[[X:.*]]: tensor<2x5xf32>)
+// CHECK: %[[NONE:.*]] = tfm.constant dense<0.0{{.*}}> : tensor<2x5xf32>
+// CHECK: %[[A:.*]] = tfm.slice %[[X]] axis 1 start 0 size 3
+// CHECK: %[[Y:.*]] = tfm.pad %[[A]] axis 1 low 2 high 0
+// CHECK: %[[B:.*]] = tfm.slice %[[X]] axis 0 start 1 size 1
+// CHECK: %[[Z:.*]] = tfm.pad %[[B]] axis 0 low 0 high 1
+// CHECK: return %[[Y]], %[[Z]], %[[NONE]]
+func.func @shift(%x: tensor<2x5xf32>) -> (tensor<2x5xf32>, tensor<2x5xf32>, tensor<2x5xf32>) {
+  %y = tfm.shift %x axis 1 by 2 : tensor<2x5xf32>
+  %z = tfm.shift %x axis 0 by -1 : tensor<2x5xf32>
+  %none = tfm.shift %x axis 1 by 5 : tensor<2x5xf32>
+  return %y, %z, %none : tensor<2x5xf32>, tensor<2x5xf32>, tensor<2x5xf32>
+}
+
 // Each step adds what was added up so far, twice as far away: after three of
 // them eight elements are in the last sum.
 // CHECK-LABEL: @cumsum(

@@ -44,6 +44,18 @@ tfm.param @"t" : tensor<8x4xf32> {init = {kind = "zeros"}}
 
 // -----
 
+// CHECK: tfm.whole_sequence = "{{.*}}a shift from positions that are to come"
+// CHECK-NOT: @decode
+func.func @forward(%tokens: tensor<1x8xi32> {tfm.name = "tokens"}) -> tensor<1x8x8xf32> {
+  %table = tfm.get_param @"t" : tensor<8x8xf32>
+  %x = tfm.gather %table, %tokens : tensor<8x8xf32>, tensor<1x8xi32>
+  %s = tfm.shift %x axis 1 by -1 : tensor<1x8x8xf32>
+  return %s : tensor<1x8x8xf32>
+}
+tfm.param @"t" : tensor<8x8xf32> {init = {kind = "zeros"}}
+
+// -----
+
 // The sum before the new positions comes from the cache, a ring of the newest,
 // and is nothing for the first of all; the new sums go into the cache.
 // CHECK-LABEL: func.func @prefill
@@ -51,13 +63,14 @@ tfm.param @"t" : tensor<8x4xf32> {init = {kind = "zeros"}}
 // CHECK-LABEL: func.func @decode
 // CHECK-SAME: %[[AT:[a-z0-9]+]]: tensor<1xi32> {tfm.name = "position"}
 // CHECK-SAME: %[[SUMS:[a-z0-9]+]]: tensor<1x1x3x8xf32> {tfm.region = "cache.0"}
-// CHECK: %[[ROUNDS:.*]] = tfm.div %{{.*}}, %[[RING:.*]] : tensor<1xi32>
+// CHECK: %[[ROUNDS:.*]] = tfm.div %{{.*}}, %[[RING:.*]] : tensor<1x1xi32>
 // CHECK: tfm.mul %[[ROUNDS]], %{{.*}}
 // CHECK: %[[TABLE:.*]] = tfm.reshape %[[SUMS]] : tensor<1x1x3x8xf32> to tensor<3x8xf32>
 // CHECK: %[[BEFORE:.*]] = tfm.gather %[[TABLE]]
-// CHECK: %[[FIRST:.*]] = tfm.compare eq %[[AT]]
+// CHECK: tfm.compare lt %{{.*}} : tensor<1x1xi32>
 // CHECK: %[[KNOWN:.*]] = tfm.select
-// CHECK: %[[NEW:.*]] = tfm.add %{{.*}}, %[[KNOWN]] : tensor<1x1x8xf32>
+// CHECK: %[[SUM:.*]] = tfm.reshape %[[KNOWN]]
+// CHECK: %[[NEW:.*]] = tfm.add %{{.*}}, %[[SUM]] : tensor<1x1x8xf32>
 // CHECK: %[[ROW:.*]] = tfm.reshape %[[NEW]] : tensor<1x1x8xf32> to tensor<1x1x1x8xf32>
 // CHECK: %[[UPDATED:.*]] = tfm.cache_update %[[SUMS]], %[[ROW]], %[[AT]] {ring}
 // CHECK: return %{{.*}}, %[[UPDATED]]
@@ -65,6 +78,28 @@ func.func @forward(%tokens: tensor<1x8xi32> {tfm.name = "tokens"}) -> tensor<1x8
   %table = tfm.get_param @"t" : tensor<8x8xf32>
   %x = tfm.gather %table, %tokens : tensor<8x8xf32>, tensor<1x8xi32>
   %s = tfm.cumsum %x axis 1 : tensor<1x8x8xf32>
+  %y = tfm.tanh %s : tensor<1x8x8xf32>
+  return %y : tensor<1x8x8xf32>
+}
+tfm.param @"t" : tensor<8x8xf32> {init = {kind = "zeros"}}
+
+// -----
+
+// What was two positions before comes from the cache, a ring of the newest,
+// into which the new positions went before.
+// CHECK-LABEL: func.func @decode
+// CHECK-SAME: %[[AT:[a-z0-9]+]]: tensor<1xi32> {tfm.name = "position"}
+// CHECK-SAME: %[[ROWS:[a-z0-9]+]]: tensor<1x1x4x8xf32> {tfm.region = "cache.0"}
+// CHECK: %[[UPDATED:.*]] = tfm.cache_update %[[ROWS]], %{{.*}}, %[[AT]] {ring}
+// CHECK: %[[TABLE:.*]] = tfm.reshape %[[UPDATED]] : tensor<1x1x4x8xf32> to tensor<4x8xf32>
+// CHECK: %[[BEFORE:.*]] = tfm.gather %[[TABLE]]
+// CHECK: tfm.compare lt
+// CHECK: tfm.select %{{.*}}, %{{.*}}, %[[BEFORE]]
+// CHECK: return %{{.*}}, %[[UPDATED]]
+func.func @forward(%tokens: tensor<1x8xi32> {tfm.name = "tokens"}) -> tensor<1x8x8xf32> {
+  %table = tfm.get_param @"t" : tensor<8x8xf32>
+  %x = tfm.gather %table, %tokens : tensor<8x8xf32>, tensor<1x8xi32>
+  %s = tfm.shift %x axis 1 by 2 : tensor<1x8x8xf32>
   %y = tfm.tanh %s : tensor<1x8x8xf32>
   return %y : tensor<1x8x8xf32>
 }

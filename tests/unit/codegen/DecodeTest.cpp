@@ -508,6 +508,7 @@ TEST_P(Decode, GivesTheLogitsOfForwardInSegments) {
   ASSERT_TRUE(program.module);
   // Of causal ops segments know attention without masks alone.
   bool knows = llvm::StringRef(GetParam().name) != "RunningMeans" &&
+               llvm::StringRef(GetParam().name) != "Shifts" &&
                llvm::StringRef(GetParam().name) != "BiasByDistance";
   ASSERT_EQ(program.function("prefill_short") != nullptr, knows);
   if (!knows)
@@ -824,6 +825,32 @@ module Layer(width, heads) {
   }
 }
 )tfm"},
+    {"Shifts", R"tfm(
+model Shifts(vocab = 11, context = 10, width = 8, heads = 2) {
+  token = Embedding(vocab, width)
+  layer = repeat(3) Layer(width, heads)
+  head  = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    x = token(tokens)
+    // Heads side by side, and further back than there are positions.
+    y = rearrange(x, "B T (h d) -> B h T d", h = heads)
+    z = rearrange(shift(y, T, by = 4) + shift(y, T, by = 12), "B h T d -> B T (h d)")
+    return head(layer(x + z))
+  }
+}
+/// A short convolution, attention, and a token shift (RWKV: Peng et al. 2023).
+module Layer(width, heads) {
+  param taps: [2, width] = normal(0.3)
+  look = SelfAttention(width, heads)
+  param blend: [width] = 0.3
+  mix  = Linear(width, width)
+  forward(x: [B, T, width]) -> [B, T, width] {
+    x = x + look(x + taps[0] * shift(x, T) + taps[1] * shift(x, axis = 1, by = 2))
+    y = normalize(x)
+    return x + mix(y + blend * (shift(y, T) - y))
+  }
+}
+)tfm"},
     {"Experts", R"tfm(
 model Experts(vocab = 11, context = 8, width = 8, experts = 5, heads = 2) {
   token = Embedding(vocab, width)
@@ -1133,7 +1160,7 @@ TEST(DecodeObstacle, NamesTheLine) {
             "model.tfm:8: a reduction over the positions");
   EXPECT_EQ(obstacleOf("    x = x + 1.0\n    x = x + concat(x[:, 1:T], x[:, "
                        "0:1], axis = 1)"),
-            "model.tfm:9: a slice of the positions");
+            "model.tfm:9: a slice of the positions (`shift` has a cache)");
   EXPECT_NE(obstacleOf("    x = attn(x)")
                 .find("attention that is not causal, in attn"),
             std::string::npos);

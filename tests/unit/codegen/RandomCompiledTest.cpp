@@ -291,6 +291,26 @@ TEST(CumsumCompiled, ValuesAndDerivatives) {
                                      .str());
 }
 
+// Along every axis, either way, and past the end.
+TEST(ShiftCompiled, ValuesAndDerivatives) {
+  for (auto [shape, axes] : {std::pair("1x1", 2),
+                             {"2x3", 2},
+                             {"5x17", 2},
+                             {"331", 1},
+                             {"2x19x37", 3},
+                             {"3x64x48", 3}})
+    for (int axis = 0; axis < axes; ++axis)
+      for (int steps : {-18, -1, 0, 1, 2, 17})
+        expectDerivativeCompiled(llvm::formatv(R"(
+              func.func @f(%x: tensor<{0}xf32>) -> tensor<{0}xf32> {{
+                %z = tfm.shift %x axis {1} by {2} : tensor<{0}xf32>
+                %y = tfm.tanh %z : tensor<{0}xf32>
+                return %y : tensor<{0}xf32>
+              })",
+                                               shape, axis, steps)
+                                     .str());
+}
+
 /// Shapes whose last two axes are those of a matrix that is turned: of one
 /// element, of odd sizes, prime ones, whole vectors and blocks of them.
 const std::tuple<int, int, int> turnedShapes[] = {

@@ -217,7 +217,8 @@ private:
            "where(rearrange(at, \"B T -> B T 1\") >= 1, x, x * 0.5)",
            "x / sqrt(0.1 + var(x))", "log_softmax(x) * 0.1", "softmax(x) - x",
            "x * tanh(max(x, axis = -1))", "tanh(cumsum(x, axis = T) * 0.2)",
-           "tanh(cumsum(x)) * 0.5", "x * tanh(sum(x * x))"});
+           "tanh(cumsum(x)) * 0.5", "x * tanh(sum(x * x))",
+           "x - 0.7 * shift(x, T)", "tanh(shift(x, T, by = 3))"});
     default: { // weights for every other head, one product a head
       std::string w = parameter(body, formatv("[{0}, {1}, {1}]", heads, head));
       std::string h = let(body, formatv("rearrange(x, \"B T (h d) -> h (B T) "

@@ -97,6 +97,11 @@ const std::map<std::string, std::string> replaced = {
             : tensor<1x2x4x8xf32>, tensor<1x4xi32>
         return %y : tensor<1x2x4x8xf32>
       })"},
+    {"shift", R"(
+      func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+        %y = tfm.shift %x axis 0 by 1 : tensor<4x8xf32>
+        return %y : tensor<4x8xf32>
+      })"},
     {"softmax", R"(
       func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
         %y = tfm.softmax %x : tensor<4x8xf32>

@@ -225,6 +225,18 @@ std::string cumsum(Draw &draw, const char *) {
                  tensor(shape));
 }
 
+std::string shift(Draw &draw, const char *) {
+  Shape shape = draw.shape(1, 4);
+  int64_t axis = draw.below(static_cast<int64_t>(shape.size())),
+          size = shape[static_cast<size_t>(axis)];
+  // Up to one more than there are elements, either way.
+  return program("%x: " + tensor(shape),
+                 format("%z = tfm.shift %x axis {0} by {1} : {2}", axis,
+                        draw.below(2 * size + 3) - size - 1, tensor(shape)) +
+                     sineOfZ(tensor(shape)),
+                 tensor(shape));
+}
+
 std::string topK(Draw &draw, const char *) {
   Shape from = draw.shape(1, 4), to = from;
   to.back() = 1 + draw.below(from.back());
@@ -490,6 +502,7 @@ const std::map<std::string, Write> &writers() {
       {"rsqrt", positive},
       {"scatter_add", scatterAdd},
       {"select", select},
+      {"shift", shift},
       {"sigmoid", anySign},
       {"silu", anySign},
       {"sin", anySign},

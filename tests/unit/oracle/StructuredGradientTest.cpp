@@ -38,6 +38,25 @@ TEST(Cumsum, AddsInBothDirections) {
   EXPECT_EQ(gradients[0].data, (std::vector<double>{7, 6, 4, 56, 48, 32}));
 }
 
+// What comes in is 0, and what goes out has no derivative.
+TEST(Shift, GoesBothWays) {
+  for (auto [steps, values, gradient] :
+       {std::tuple("1", std::vector<double>{0, 1, 2, 0, 8, 16},
+                   std::vector<double>{2, 4, 0, 16, 32, 0}),
+        {"-2", {4, 0, 0, 32, 0, 0}, {0, 0, 1, 0, 0, 8}},
+        {"3", {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}}}) {
+    TestModule test(program("%x: tensor<2x3xf32>",
+                            std::string("%y = tfm.shift %x axis 1 by ") +
+                                steps + " : tensor<2x3xf32>",
+                            "tensor<2x3xf32>"));
+    Tensor x({2, 3}, {1, 2, 4, 8, 16, 32});
+    EXPECT_EQ(evaluateOrFail(test.function("f"), {x})[0].data, values);
+    auto gradients = evaluateOrFail(addVJP(test.function("f"), "g"), {x, x});
+    ASSERT_EQ(gradients.size(), 1u);
+    EXPECT_EQ(gradients[0].data, gradient);
+  }
+}
+
 // Of equal elements the first comes first, also where all are minus infinity.
 TEST(TopK, TiesGoToTheLowestIndex) {
   TestModule test(R"(
