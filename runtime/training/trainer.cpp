@@ -255,7 +255,8 @@ float Trainer::updateShared(int64_t step, double lr) {
 double Trainer::sumLosses(Launched &update) {
   for (size_t i = 0; i < update.losses.size(); ++i)
     losses[i] = update.losses[i].value();
-  losses.back() = interrupt && interrupt->load() ? 1 : 0;
+  bool wantsToStop = (interrupt && interrupt->load()) || !unreadable.empty();
+  losses.back() = wantsToStop ? 1 : 0;
   if (options.processes)
     options.processes->gather<float>(losses, allLosses);
   else
@@ -265,7 +266,7 @@ double Trainer::sumLosses(Launched &update) {
     std::span<const float> of(&allLosses[first], losses.size());
     for (float loss : of.first(losses.size() - 1))
       sum += static_cast<double>(loss);
-    isInterrupted |= of.back() != 0;
+    isStopped |= of.back() != 0;
   }
   return sum;
 }
@@ -307,7 +308,7 @@ double Trainer::beginStep(bool goesOn) {
 
 bool Trainer::stops() const {
   // Processes stop where all know that one is to stop.
-  return options.processes ? isInterrupted
+  return options.processes ? isStopped
                            : interrupt->load() || !unreadable.empty();
 }
 
@@ -326,11 +327,21 @@ void Trainer::fillAhead(int64_t step) {
   try {
     fill(step);
   } catch (const InputError &error) {
-    // Others could not be told in time to save with this one.
-    if (options.processes)
-      throw;
     unreadable = error.what();
   }
+}
+
+std::string Trainer::whoseDataEnded() {
+  if (!options.processes)
+    return unreadable;
+  std::string first;
+  int rank = 0;
+  for (const std::string &why : options.processes->collect(unreadable)) {
+    if (first.empty() && !why.empty())
+      first = options.processes->name(rank) + ": " + why;
+    ++rank;
+  }
+  return options.processes->fromFirst(first);
 }
 
 void Trainer::launch() {
@@ -421,7 +432,10 @@ double Trainer::collect() {
 
 void Trainer::failDiverged(const std::string &what) {
   awaitParameters(); // what others send has come when this process ends
-  std::string text = divergence(what);
+  failTogether(divergence(what));
+}
+
+void Trainer::failTogether(const std::string &text) const {
   if (options.processes)
     throw AgreedError(text);
   throw InputError(text);
@@ -835,8 +849,8 @@ void Trainer::trainOn(TrainResult &result) {
   result.steps = position.step;
   result.firstStep = first;
   if (position.step < position.steps && !result.stoppedEarly) {
-    if (!unreadable.empty())
-      throw InputError(unreadable + "; training stopped" + whereItStopped());
+    if (std::string why = whoseDataEnded(); !why.empty())
+      failTogether(why + "; training stopped" + whereItStopped());
     throw Interrupted("interrupted" + whereItStopped());
   }
   log.flush();

@@ -109,6 +109,9 @@ private:
   void beginWith(const std::string &path);
   /// Throws InputError: what shows that training has diverged, and what to do.
   [[noreturn]] void failDiverged(const std::string &what);
+  /// Throws what all processes know of, or an InputError where this one is
+  /// alone.
+  [[noreturn]] void failTogether(const std::string &text) const;
   /// What is said of it.
   std::string divergence(const std::string &what) const;
   /// Behind which step, and how to go on: the end of a message.
@@ -122,6 +125,8 @@ private:
   /// Reads what the next update learns from. Where it cannot be read, training
   /// stops before that update.
   void fillAhead(int64_t step);
+  /// Why some process, which is named, cannot read them; empty where all can.
+  std::string whoseDataEnded();
   /// Asks for the next update.
   void launch();
   /// Waits for what the update gave that was asked for first.
@@ -278,7 +283,7 @@ private:
   std::vector<float> allLosses;
   /// Whether this process is to stop, and whether one of all is.
   const std::atomic<bool> *interrupt = nullptr;
-  bool isInterrupted = false;
+  bool isStopped = false;
   std::vector<int32_t> samplePrompt;
   /// The tokens that end a sample, beside the recipe's.
   std::vector<int32_t> sampleEnds;

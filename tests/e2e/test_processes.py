@@ -304,6 +304,38 @@ class Launched(SharedRuns):
         self.assertEqual(errors.count("is saved, continue with --resume stopped"), 1, errors)
         self.assertNotIn("without a word", errors)
 
+    def test_data_that_end_stop_all_with_a_checkpoint(self):
+        source = self.folder / "ids.tfm"
+        source.write_text("model Ids(vocab = 50, width = 16) {\n  wte = Embedding(vocab, width)\n"
+                          "  forward(tokens: int[B, T]) -> [B, T, vocab] { return wte(tokens) @ wte.weight.T }\n}\n"
+                          'data tokens("ids.bin")\n'
+                          "train { batch = 4  sequence = 16  accumulate = 2  steps = 10000000\n"
+                          "  checkpoint = every(10000000)  optimizer = adamw(lr = 1e-3) }\n")
+        result = tfmc("build", source, "-o", "ids", cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        ids = bytes(byte for i in range(100000) for byte in (i * i % 50, 0))
+        for rank in (0, 1):
+            (self.folder / f"disk{rank}").mkdir(exist_ok=True)
+            (self.folder / f"disk{rank}" / "ids.bin").write_bytes(ids)
+        script = self.folder / "ids.sh"
+        out = self.folder / "ended"
+        script.write_text("#!/bin/sh\ncd disk${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n"
+                          f'exec {self.folder}/ids train --data ids.bin --threads 1 --out {out} --log {out}.log "$@"\n')
+        script.chmod(0o755)
+        process = subprocess.Popen([*self.launcher, "2", str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, env=ENVIRONMENT, cwd=self.folder)
+        limit = time.monotonic() + 30
+        log = pathlib.Path(f"{out}.log")
+        while not (log.exists() and log.stat().st_size) and time.monotonic() < limit and process.poll() is None:
+            time.sleep(0.02)
+        os.truncate(self.folder / "disk1" / "ids.bin", 2)
+        _, errors = process.communicate(timeout=30)
+        self.assertNotEqual(process.returncode, 0)
+        told = re.findall(r"error: process 1 \(.+\): .*ids\.bin became shorter while it was read; training stopped: step "
+                          rf"(\d+) is saved, continue with --resume {out}\n", errors)
+        self.assertEqual(len(told), 1, errors)
+        self.assertEqual(json.loads((out / "state.json").read_text())["step"], int(told[0]))
+
     def test_interrupted_texts_are_shown(self):
         (self.folder / "many").write_text("1+2=\n" * 20000)
         process = subprocess.Popen(self.command(2, "generate", "--weights", "alone", "--prompts", "many", "--threads", "1",
