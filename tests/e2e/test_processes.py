@@ -309,8 +309,8 @@ class Launched(SharedRuns):
         source.write_text("model Ids(vocab = 50, width = 16) {\n  wte = Embedding(vocab, width)\n"
                           "  forward(tokens: int[B, T]) -> [B, T, vocab] { return wte(tokens) @ wte.weight.T }\n}\n"
                           'data tokens("ids.bin")\n'
-                          "train { batch = 4  sequence = 16  accumulate = 2  steps = 10000000\n"
-                          "  checkpoint = every(10000000)  optimizer = adamw(lr = 1e-3) }\n")
+                          "train { batch = 4, sequence = 16, accumulate = 2, steps = 10000000\n"
+                          "  checkpoint = every(10000000), optimizer = adamw(lr = 1e-3) }\n")
         result = tfmc("build", source, "-o", "ids", cwd=self.folder)
         self.assertEqual(result.returncode, 0, result.stderr)
         ids = bytes(byte for i in range(100000) for byte in (i * i % 50, 0))
@@ -332,7 +332,7 @@ class Launched(SharedRuns):
         _, errors = process.communicate(timeout=30)
         self.assertNotEqual(process.returncode, 0)
         told = re.findall(r"error: process 1 \(.+\): .*ids\.bin became shorter while it was read; training stopped: step "
-                          rf"(\d+) is saved, continue with --resume {out}\n", errors)
+                          rf"(\d+) is saved, continue with --resume {out} ", errors)
         self.assertEqual(len(told), 1, errors)
         self.assertEqual(json.loads((out / "state.json").read_text())["step"], int(told[0]))
 
