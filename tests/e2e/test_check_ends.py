@@ -62,6 +62,20 @@ class CheckEnds(unittest.TestCase):
         print(f"{len(commands)} files, {valid} of them right; the slowest took {seconds:.2f} s of CPU time: {slowest[0]}")
         return answers
 
+    def test_files_that_are_imported_by_many_ways(self):
+        """2 ** 40 of them."""
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as name:
+            folder = pathlib.Path(name)
+            module = "module {0}(width) {{\n  forward(x: [B, width]) -> [B, width] {{ return x }}\n}}\n"
+            for level in range(40):
+                imports = f'import "a{level + 1}.tfm"\nimport "b{level + 1}.tfm"\n' if level < 39 else ""
+                for side in "ab":
+                    (folder / f"{side}{level}.tfm").write_text(imports + module.format(f"{side.upper()}{level}"))
+            (folder / "m.tfm").write_text(
+                'import "a0.tfm"\nimport "b0.tfm"\nmodel M(vocab = 5) {\n  wte = Embedding(vocab, 4)\n  last = A39(4)\n'
+                "  forward(tokens: int[B, T]) -> [B, T, vocab] { return wte(tokens) @ wte.weight.T }\n}\n")
+            self.assertEqual(check(folder / "m.tfm")[0], 0)
+
     def test_every_hyperparameter_of_every_model(self):
         commands, names = [], []
         for file in sorted([*MODELS.glob("*.tfm"), *MODELS.glob("cs444/*.tfm"), *FIXTURES.glob("models/*.tfm")]):

@@ -253,31 +253,52 @@ void UnusedWarnings::warnAboutNames(const ast::Module &module,
   }
 }
 
+using UnitSet = llvm::SmallPtrSet<const Unit *, 8>;
+
+/// Whether what is looked for is found in a file or what it imports, each of
+/// which is looked at once, in the order in which names are looked up.
+static bool findIn(const Unit &unit,
+                   llvm::function_ref<bool(const Unit &)> isThere,
+                   UnitSet &seen) {
+  if (!seen.insert(&unit).second)
+    return false;
+  return isThere(unit) || llvm::any_of(unit.imports, [&](const Unit *import) {
+           return findIn(*import, isThere, seen);
+         });
+}
+
 /// Whether a file, or what it imports, defines one of the names.
 static bool definesAny(const Unit &unit, const llvm::StringSet<> &names) {
   auto isRead = [&](const auto &entry) {
     return names.contains(entry.getKey());
   };
-  return llvm::any_of(unit.modules, isRead) ||
-         llvm::any_of(unit.functions, isRead) ||
-         llvm::any_of(unit.constants, isRead) ||
-         llvm::any_of(unit.imports, [&](const Unit *import) {
-           return definesAny(*import, names);
-         });
+  UnitSet seen;
+  return findIn(
+      unit,
+      [&](const Unit &file) {
+        return llvm::any_of(file.modules, isRead) ||
+               llvm::any_of(file.functions, isRead) ||
+               llvm::any_of(file.constants, isRead);
+      },
+      seen);
 }
 
 /// What a name stands for in a file or in what it imports; null: nothing.
 static const void *definitionOf(const Unit &unit, StringRef name) {
-  if (const void *module = unit.modules.lookup(name))
-    return module;
-  if (const void *function = unit.functions.lookup(name))
-    return function;
-  if (const void *constant = unit.constants.lookup(name))
-    return constant;
-  for (const Unit *import : unit.imports)
-    if (const void *found = definitionOf(*import, name))
-      return found;
-  return nullptr;
+  const void *found = nullptr;
+  UnitSet seen;
+  findIn(
+      unit,
+      [&](const Unit &file) {
+        found = file.modules.lookup(name);
+        if (!found)
+          found = file.functions.lookup(name);
+        if (!found)
+          found = file.constants.lookup(name);
+        return found != nullptr;
+      },
+      seen);
+  return found;
 }
 
 void UnusedWarnings::warnAboutDouble(const Unit &unit, StringRef name) {
