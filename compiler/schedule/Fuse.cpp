@@ -96,14 +96,20 @@ private:
   /// it looks up: what rows are looked up by are scalars of its rows, and what
   /// is looked up is none.
   bool isLookedUp(Value value, ArrayRef<int> groups) const {
-    Operation *op = value.getDefiningOp();
-    if (!op ||
-        (!isFree(op) && !llvm::is_contained(groups, groupOfValue(value))))
-      return false;
-    return isa<GatherOp>(op) ||
-           llvm::any_of(op->getOperands(), [&](Value operand) {
-             return isLookedUp(operand, groups);
-           });
+    SmallVector<Value> left = {value};
+    llvm::DenseSet<Value> seen;
+    while (!left.empty()) {
+      Value next = left.pop_back_val();
+      Operation *op = next.getDefiningOp();
+      bool isWithin =
+          op && (isFree(op) || llvm::is_contained(groups, groupOfValue(next)));
+      if (!isWithin || !seen.insert(next).second)
+        continue;
+      if (isa<GatherOp>(op))
+        return true;
+      llvm::append_range(left, op->getOperands());
+    }
+    return false;
   }
 
   bool canJoin(Operation *op, int k, const Domain &own) const {
@@ -205,14 +211,19 @@ private:
 
   /// Whether nothing but kernel `k` and `reader` reads `value`.
   bool isOnlyFor(Value value, int k, Operation *reader) const {
-    return llvm::all_of(value.getUsers(), [&](Operation *user) {
-      if (user == reader)
-        return true;
-      if (isFree(user) && !materialised.contains(user))
-        return isOnlyFor(user->getResult(0), k, reader);
+    SmallVector<Operation *> left(value.getUsers());
+    llvm::DenseSet<Operation *> seen;
+    while (!left.empty()) {
+      Operation *user = left.pop_back_val();
+      if (user == reader || !seen.insert(user).second)
+        continue;
       auto group = result.groupOf.find(user);
-      return group != result.groupOf.end() && group->second == k;
-    });
+      if (isFree(user) && !materialised.contains(user))
+        llvm::append_range(left, user->getUsers());
+      else if (group == result.groupOf.end() || group->second != k)
+        return false;
+    }
+    return true;
   }
 
   /// Whether an elementwise op is better computed where the matmul of kernel

@@ -498,6 +498,18 @@ class Json(unittest.TestCase):
         self.assertGreater(answer["flops"]["forward_per_token"], 2 * weights)
         self.assertLess(answer["flops"]["forward_per_token"], 2.25 * weights)
 
+    def test_what_is_read_twice_again_and_again(self):
+        """Ways from a value to what it is made of: 2 ** 60."""
+        for first, again, last in (("i = tokens", "i = max(i, i)", "x = wte(i)"),
+                                   ("i = positions(tokens)", "i = min(i + i, 15)", "x = wte(i)"),
+                                   ("m = tokens > 1", "m = m and m",
+                                    'x = where(rearrange(m, "B T -> B T 1"), wte(tokens), 2.0)')):
+            body = "\n".join([first, *[again] * 60, last])
+            source = ("model M(vocab = 16, context = 8, width = 8) {\n  wte = Embedding(vocab, width)\n"
+                      f"  forward(tokens: int[B, T]) -> [B, T, vocab] {{\n{body}\nreturn x @ wte.weight.T\n  }}\n}}\n")
+            result = tfmc("report", "-", "--memory", stdin=source, timeout=30)
+            self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_what_prevents_a_cache_is_told_of_models_that_generate(self):
         part = MODELS / "cs444" / "mlp.tfm"  # Takes [.., width], not tokens.
         self.assertNotIn("Generation", tfmc("report", part).stdout)
