@@ -75,7 +75,7 @@ bool isEmpty(const json &value) {
 
 /// The beginning of a value, for messages.
 std::string shown(const json &value) {
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text = jsonText(value);
   return text.size() > 60 ? text.substr(0, 57) + "..." : text;
 }
 

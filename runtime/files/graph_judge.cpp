@@ -9,6 +9,7 @@
 
 #include "runtime/files/family.h"
 #include "runtime/files/hub.h"
+#include "runtime/support/read_json.h"
 
 #include <algorithm>
 #include <cmath>
@@ -167,7 +168,7 @@ private:
   void judge(const std::string &key, const json &stored, const json &rule) {
     ConfigKey entry;
     entry.key = key;
-    entry.stored = stored.dump();
+    entry.stored = jsonText(stored);
     if (rule.contains("harmless")) {
       entry.state = State::Harmless;
       entry.reason = rule["harmless"].get<std::string>();
@@ -205,7 +206,7 @@ private:
       return;
     }
     const json excuses = rule.value("excuse", json::object());
-    if (auto excuse = excuses.find(stored.dump()); excuse != excuses.end()) {
+    if (auto excuse = excuses.find(jsonText(stored)); excuse != excuses.end()) {
       entry.state = State::Harmless;
       entry.reason = excuse->get<std::string>();
       return;
@@ -224,7 +225,7 @@ private:
       return entry.at("name") == name;
     });
     return exists && wanted.is_number()
-               ? "build it with -D " + name + "=" + wanted.dump()
+               ? "build it with -D " + name + "=" + jsonText(wanted)
                : "change it in " + source;
   }
 
@@ -255,7 +256,7 @@ const json *findKey(const json &config, std::string_view key) {
 std::string textOf(const json &value) {
   if (value.is_null())
     return "none";
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : jsonText(value);
 }
 
 std::vector<ConfigKey> judgeByGraph(const json &config,

@@ -34,10 +34,6 @@ bool isGguf(const std::string &path) { return path.ends_with(".gguf"); }
 namespace {
 
 /// A value for messages: texts of files may be any bytes.
-std::string shown(const json &value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 /// The numbers that stand for types of metadata.
 enum ValueType : uint32_t {
   U8,
@@ -290,7 +286,7 @@ GgufReader::GgufReader(const std::string &path, bool isWhole)
   if (auto given = values.find("general.alignment"); given != values.end()) {
     alignment = given->is_number_unsigned() ? given->get<uint64_t>() : 0;
     if (!std::has_single_bit(alignment) || alignment > (1 << 20))
-      cursor.fail("general.alignment is " + shown(*given));
+      cursor.fail("general.alignment is " + jsonText(*given));
   }
   for (uint64_t i = 0; i < tensorCount; ++i) {
     auto [name, entry] = readEntry(cursor, alignment);
@@ -426,15 +422,15 @@ json GgufReader::config(const json &gguf) const {
     json &place = isUnknown ? result[key] : placeOf(result, key);
     if (!place.is_null() && place != value)
       throw InputError(fmt::format("{}: {} is {}, and before it {} was {}",
-                                   path(), said, shown(value), key,
-                                   shown(place)));
+                                   path(), said, jsonText(value), key,
+                                   jsonText(place)));
     place = value;
   };
   if (json own = values.value("general.architecture", json());
       own != architecture)
     throw InputError(
         fmt::format("{}: general.architecture is {}, and this family is \"{}\"",
-                    path(), shown(own), architecture));
+                    path(), jsonText(own), architecture));
   for (const auto &[key, value] : values.items()) {
     bool isHarmless =
         std::ranges::any_of(gguf.at("harmless"), [&](const json &prefix) {
@@ -464,7 +460,7 @@ json GgufReader::config(const json &gguf) const {
       throw InputError(fmt::format(
           "{}: {} is {}, not {}: {}. Take the folder of the hub that it was "
           "made from",
-          path(), key, shown(value), shown(rule["is"]),
+          path(), key, jsonText(value), jsonText(rule["is"]),
           rule.at("reason").get<std::string>()));
   for (const auto &[tensor, scaling] : gguf.at("frequencies").items())
     if (find(tensor)) {
@@ -474,7 +470,7 @@ json GgufReader::config(const json &gguf) const {
         throw InputError(fmt::format(
             "{}: rotation is scaled by {}, and by rope.scaling.type, which is "
             "{}: take the folder of the hub that the file was made from",
-            path(), tensor, shown(told)));
+            path(), tensor, jsonText(told)));
       result["rope_parameters"].update(own);
     }
   return result;
@@ -494,7 +490,8 @@ json GgufReader::scalingBy(const std::string &tensor, json scaling,
       width.get<int64_t>() != static_cast<int64_t>(2 * factors.size()))
     throw InputError(fmt::format("{}: the tensor {} has {} factors for heads "
                                  "of {}: two elements are turned by each",
-                                 path(), tensor, factors.size(), shown(width)));
+                                 path(), tensor, factors.size(),
+                                 jsonText(width)));
   const double factor = *std::ranges::max_element(factors),
                low = number(scaling, "low_freq_factor", 0),
                high = number(scaling, "high_freq_factor", 0),
@@ -516,7 +513,7 @@ json GgufReader::scalingBy(const std::string &tensor, json scaling,
           "{}: the tensor {} divides frequency {} by {}, and Llama 3's scaling "
           "({}, base {}) by {:.6g}: take the folder of the hub that the file "
           "was made from",
-          path(), tensor, i, factors[i], shown(scaling), base, expected));
+          path(), tensor, i, factors[i], jsonText(scaling), base, expected));
   }
   scaling["rope_type"] = "llama3";
   scaling["factor"] = factor;
@@ -556,7 +553,7 @@ void GgufReader::rename(const json &gguf) {
             entry.shape.front() / 2 % change.heads != 0)
           throw InputError(fmt::format(
               "{}: the tensor {} has {} rows, which are not those of {} {}",
-              path(), name, entry.shape.front(), shown(heads), key));
+              path(), name, entry.shape.front(), jsonText(heads), key));
       }
       break;
     }

@@ -50,6 +50,11 @@ template <typename Json> static Json parsed(std::string_view text) {
 }
 
 json jsonOf(std::string_view text) { return parsed<json>(text); }
+
+std::string jsonText(const json &value) {
+  return value.dump(-1, ' ', /*ensure_ascii=*/false,
+                    json::error_handler_t::replace);
+}
 ordered_json orderedJsonOf(std::string_view text) {
   return parsed<ordered_json>(text);
 }

@@ -28,6 +28,10 @@ nlohmann::json jsonOf(std::string_view text);
 /// The same with the members of objects in their order.
 nlohmann::ordered_json orderedJsonOf(std::string_view text);
 
+/// A value in one line. Bytes of its strings that are no UTF-8, as metadata of
+/// GGUF files may have them, are replaced.
+std::string jsonText(const nlohmann::json &value);
+
 /// Where an object has the value of a key; dots lead into the objects in it,
 /// which are made where there are none: `rope_parameters.rope_theta`.
 nlohmann::json &placeOf(nlohmann::json &object, const std::string &key);

@@ -265,6 +265,15 @@ class Gguf(InFolder):
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual("are requantised: its blocks are not those of int8" in result.stderr, said)
 
+    def test_text_that_is_no_utf8_is_shown(self):
+        path = self.with_key("bytes", "llama.gguf", "llama.rope.scaling.type", 8, struct.pack("<Q", 2) + b"\xff\xff")
+        compared = tfmc("report", self.path("llama.tfm"), "--against", path)
+        self.assertEqual(compared.returncode, 1, compared.stderr)
+        self.assertIn("rope_type", compared.stdout)
+        result = run(self.path("llama"), "generate", "--weights", path, "--ids", "--prompt", "5")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("rope_type", result.stderr)
+
     def test_another_configuration_is_refused(self):
         for key, kind, value, own in (("llama.attention.layer_norm_rms_epsilon", "f", 0.01, "rms_norm_eps"),
                                       ("llama.rope.freq_base", "f", 500.0, "rope_theta")):
