@@ -509,8 +509,12 @@ std::vector<Example> readExamples(const DataSpec &spec, const FindChat &chat) {
     readFiles(data, chat, examples);
   if (!data.answerAfter.empty())
     for (Example &example : examples) {
-      size_t found = example.text.find(data.answerAfter);
-      if (found != std::string::npos)
+      // What ends the example begins no answer.
+      std::string_view text = example.text;
+      if (text.ends_with(data.end))
+        text.remove_suffix(data.end.size());
+      size_t found = text.find(data.answerAfter);
+      if (found != std::string_view::npos)
         example.prompt = found + data.answerAfter.size();
     }
   return examples;

@@ -16,6 +16,7 @@
 #include <charconv>
 #include <cstring>
 #include <fmt/format.h>
+#include <limits>
 #include <utility>
 
 namespace tfm {
@@ -175,10 +176,14 @@ void TokenFile::readNumpyHeader() {
       (type[2] == 'u' || type[2] == 'i') &&
       std::string_view("1248").find(type[3]) != std::string_view::npos;
   uint64_t count = 0;
-  bool isOneDimension =
-      shape.size() > 3 && shape.ends_with(",)") &&
-      std::from_chars(shape.data() + 1, shape.data() + shape.size() - 2, count)
-              .ptr == shape.data() + shape.size() - 2;
+  bool isOneDimension = shape.size() > 3 && shape.ends_with(",)");
+  if (isOneDimension) {
+    const char *last = shape.data() + shape.size() - 2;
+    auto [end, error] = std::from_chars(shape.data() + 1, last, count);
+    isOneDimension = end == last;
+    if (error == std::errc::result_out_of_range)
+      count = std::numeric_limits<uint64_t>::max();
+  }
   if (!isInteger || !isOneDimension)
     fail(fmt::format(
         "is a NumPy array of type {} and shape {}, but token ids are integers "

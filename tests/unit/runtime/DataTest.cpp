@@ -703,6 +703,22 @@ TEST(AnswersOnly, TellOfExamplesWithoutOne) {
                 "follows the first \"*\" (data.answer_after)");
 }
 
+// What ends an example is no begin of an answer, though it may look like one.
+TEST(AnswersOnly, BeginNotInTheEnd) {
+  TemporaryFolder folder;
+  TokenizerPtr tokenizer = digits();
+  DataSpec spec = text(folder.write("a.txt", "1=2\n12\n"), 0);
+  spec.kind = "lines";
+  spec.answerAfter = spec.end = "=";
+  spec.answersOnly = true;
+  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 3, -100);
+  std::vector<int32_t> tokens(3), targets(3);
+  data->read(Part::Train, 0, tokens, targets);
+  EXPECT_EQ(targets, (std::vector<int32_t>{-100, tokens[2], tokens[1]}));
+  data->read(Part::Train, 1, tokens, targets);
+  EXPECT_EQ(targets, std::vector<int32_t>(3, -100));
+}
+
 TEST(Json, ReadsLinesAndArrays) {
   TemporaryFolder folder;
   DataSpec spec;
@@ -978,6 +994,8 @@ TEST(Tokens, NameTheFileAndWhatIsWrong) {
         {"abc", "is not made of 16-bit token ids"},
         {numpyFile("<u2", "(9,)", bytesOf({5, 1, 2}, 2)),
          "is cut off: it should have 9 token ids, and has 3"},
+        {numpyFile("<u2", "(99999999999999999999999,)", bytesOf({5}, 2)),
+         "is cut off: it should have 18446744073709551615 token ids"},
         {numpyFile("<u2", "(0,)", ""), "has no token ids"},
         {numpyFile("<f4", "(1,)", bytesOf({0}, 4)),
          "is a NumPy array of type '<f4' and shape (1,), but token ids are "
