@@ -106,7 +106,9 @@ static std::vector<int64_t> componentRow(const ModelReport &report,
 
 /// A derivative, which need not be a whole number.
 static std::string derivativeText(double derivative) {
-  if (derivative == std::round(derivative))
+  // The whole numbers of doubles, and more than any parameter counts.
+  constexpr double exact = 9007199254740992; // 2 ** 53
+  if (derivative == std::round(derivative) && std::abs(derivative) <= exact)
     return withThousands(static_cast<int64_t>(derivative));
   std::string text;
   llvm::raw_string_ostream(text) << llvm::format("%.2f", derivative);

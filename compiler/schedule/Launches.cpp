@@ -13,6 +13,8 @@
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace tfm;
 using namespace tfm::sched;
@@ -219,8 +221,14 @@ std::string tfm::pathOf(Operation *step) {
   return "";
 }
 
+/// In the descriptor's 64 bits.
+static int64_t saturated(FlopCount flops) {
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  return flops < most ? static_cast<int64_t>(flops) : most;
+}
+
 int64_t tfm::stepFlops(Operation *step) {
-  int64_t flops = 0;
+  FlopCount flops = 0;
   for (Operation *each : partsOf(step))
     if (auto launch = dyn_cast<LaunchOp>(each))
       for (Operation *op : computedOps(launch)) {
@@ -228,18 +236,18 @@ int64_t tfm::stepFlops(Operation *step) {
         flops +=
             chunks ? chunks.getX().getType().getNumElements() : flopsOf(op);
       }
-  return flops;
+  return saturated(flops);
 }
 
 int64_t tfm::stepProductFlops(Operation *step) {
-  int64_t flops = 0;
+  FlopCount flops = 0;
   for (Operation *each : partsOf(step)) {
     auto launch = dyn_cast<LaunchOp>(each);
     Operation *first = launch ? launch.getFirstOp() : nullptr;
     if (isa_and_nonnull<MatmulOp, AttentionOp, AttentionBackwardOp>(first))
       flops += flopsOf(first);
   }
-  return flops;
+  return saturated(flops);
 }
 
 /// Bytes of the elements that a view has, each once.

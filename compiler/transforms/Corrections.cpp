@@ -187,16 +187,20 @@ void write(const Term &base, llvm::ArrayRef<const Term *> added,
     for (const Factor &factor : term->factors)
       isShared |= factor.isShared;
   auto layers = param.getLayerNames();
+  llvm::DenseMap<ParamOp, llvm::SmallVector<std::string>> names;
+  for (const Term *term : added)
+    for (const Factor &factor : term->factors) {
+      ParamOp own = factor.param;
+      names.try_emplace(own, own.getLayerNames());
+    }
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     llvm::json::Array terms;
     for (const Term *term : added) {
       llvm::json::Array factors;
-      for (const Factor &factor : term->factors) {
-        ParamOp own = factor.param;
+      for (const Factor &factor : term->factors)
         factors.push_back(
-            llvm::json::Object{{"name", own.getLayerNames()[layer]},
+            llvm::json::Object{{"name", names.at(factor.param)[layer]},
                                {"transposed", factor.transposed}});
-      }
       terms.push_back(llvm::json::Object{
           {"scale", scaleOf(term->scales, layer) / scaleOf(base.scales, layer)},
           {"factors", std::move(factors)}});

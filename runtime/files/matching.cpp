@@ -75,34 +75,46 @@ NamePrefix::withPrefix(const std::string &stored,
   return stored.starts_with(text) ? stored.substr(text.size()) : stored;
 }
 
+/// The first part of a name, with its dot; empty where it has but one.
+static std::string firstPart(const std::string &name) {
+  return name.substr(0, name.find('.') + 1);
+}
+
 static NamePrefix findPrefix(const std::set<std::string> &modelNames,
                              std::span<const StoredShape> stored) {
-  std::set<std::string> storedParts, modelParts;
-  auto addFirstPart = [](std::set<std::string> &parts,
-                         const std::string &name) {
-    if (size_t dot = name.find('.'); dot != std::string::npos)
-      parts.insert(name.substr(0, dot + 1));
+  auto matches = [&](const NamePrefix &prefix, const StoredShape &tensor) {
+    return static_cast<ptrdiff_t>(
+        modelNames.count(prefix.modelName(tensor.name, modelNames)));
   };
-  for (const StoredShape &tensor : stored)
-    addFirstPart(storedParts, tensor.name);
-  for (const std::string &name : modelNames)
-    addFirstPart(modelParts, name);
+  // One of the checkpoint is of those tensors alone that have it.
+  ptrdiff_t bestCount = 0;
+  std::map<std::string, ptrdiff_t> gained;
+  for (const StoredShape &tensor : stored) {
+    ptrdiff_t plain = matches({}, tensor);
+    bestCount += plain;
+    if (std::string part = firstPart(tensor.name); !part.empty())
+      gained[part] += matches({part, false}, tensor) - plain;
+  }
   // No prefix comes first and wins where nothing is better.
-  std::vector<NamePrefix> candidates = {{}};
-  for (const std::string &part : storedParts)
-    candidates.push_back({part, false});
-  for (const std::string &part : modelParts)
-    candidates.push_back({part, true});
+  const ptrdiff_t plainCount = bestCount;
   NamePrefix best;
-  size_t bestCount = 0;
-  for (const NamePrefix &candidate : candidates) {
-    size_t count = 0;
+  auto consider = [&](const NamePrefix &candidate, ptrdiff_t count) {
+    if (count <= bestCount)
+      return;
+    best = candidate;
+    bestCount = count;
+  };
+  for (const auto &[part, more] : gained)
+    consider({part, false}, plainCount + more);
+  std::set<std::string> modelParts;
+  for (const std::string &name : modelNames)
+    if (std::string part = firstPart(name); !part.empty())
+      modelParts.insert(part);
+  for (const std::string &part : modelParts) {
+    ptrdiff_t count = 0;
     for (const StoredShape &tensor : stored)
-      count += modelNames.count(candidate.modelName(tensor.name, modelNames));
-    if (count > bestCount) {
-      best = candidate;
-      bestCount = count;
-    }
+      count += matches({part, true}, tensor);
+    consider({part, true}, count);
   }
   return best;
 }

@@ -97,10 +97,11 @@ TokenizerPtr asFolderSays(const std::string &folder, bool isGpt2,
   json root = json::parse(tokenizer.json());
   json &listed = root["added_tokens"];
   size_t before = listed.size();
+  std::set<json> known;
+  for (const json &token : listed)
+    known.insert(token.value("content", json()));
   for (auto &[id, token] : added)
-    if (std::ranges::none_of(listed, [&](const json &known) {
-          return known.value("content", json()) == token["content"];
-        }))
+    if (known.insert(token["content"]).second)
       listed.push_back(std::move(token));
   if (begin) {
     root["post_processor"] = beginWith(static_cast<uint64_t>(*begin), "begin");
