@@ -17,10 +17,6 @@ namespace {
 
 using Types = SmallVectorImpl<Type>;
 
-RankedTensorType withShape(RankedTensorType type, ArrayRef<int64_t> shape) {
-  return RankedTensorType::get(shape, type.getElementType());
-}
-
 LogicalResult checkAxis(std::optional<Location> loc, int64_t axis,
                         int64_t rank) {
   if (axis >= 0 && axis < rank)
@@ -35,7 +31,7 @@ LogicalResult inferReduced(std::optional<Location> loc, Value x, int64_t axis,
     return failure();
   SmallVector<int64_t> shape(type.getShape());
   shape[axis] = 1;
-  types.push_back(withShape(type, shape));
+  types.push_back(type.clone(shape));
   return success();
 }
 
@@ -77,7 +73,7 @@ LogicalResult TransposeOp::inferReturnTypes(MLIRContext *,
     seen[axis] = true;
     shape.push_back(type.getDimSize(axis));
   }
-  types.push_back(withShape(type, shape));
+  types.push_back(type.clone(shape));
   return success();
 }
 
@@ -97,7 +93,7 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext *,
                              type.getDimSize(axis));
   SmallVector<int64_t> shape(type.getShape());
   shape[axis] = size;
-  types.push_back(withShape(type, shape));
+  types.push_back(type.clone(shape));
   return success();
 }
 
@@ -115,7 +111,7 @@ LogicalResult PadOp::inferReturnTypes(MLIRContext *,
   if (llvm::AddOverflow(padded, low, padded) ||
       llvm::AddOverflow(padded, high, padded))
     return emitOptionalError(loc, "the padded axis is too long");
-  types.push_back(withShape(type, shape));
+  types.push_back(type.clone(shape));
   return success();
 }
 
@@ -141,7 +137,7 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *,
       return emitOptionalError(loc, "operands differ in more than axis ", axis);
     shape[axis] += type.getDimSize(axis);
   }
-  types.push_back(withShape(first, shape));
+  types.push_back(first.clone(shape));
   return success();
 }
 
@@ -174,7 +170,7 @@ LogicalResult TopKOp::inferReturnTypes(MLIRContext *context,
     return emitOptionalError(loc, "the axis is too long: ", size);
   SmallVector<int64_t> shape(type.getShape());
   shape.back() = k;
-  types.push_back(withShape(type, shape));
+  types.push_back(type.clone(shape));
   types.push_back(RankedTensorType::get(shape, IntegerType::get(context, 32)));
   return success();
 }
@@ -218,7 +214,7 @@ LogicalResult GatherOp::inferReturnTypes(MLIRContext *,
     return emitOptionalError(loc, "the table has no axis");
   SmallVector<int64_t> shape(tensorType(adaptor.getIds()).getShape());
   llvm::append_range(shape, table.getShape().drop_front());
-  types.push_back(withShape(table, shape));
+  types.push_back(table.clone(shape));
   return success();
 }
 
@@ -232,7 +228,7 @@ LogicalResult AttentionOp::inferReturnTypes(MLIRContext *,
     return emitOptionalError(loc, "expected operands [B, heads, T, d]");
   SmallVector<int64_t> shape(q.getShape());
   shape[3] = v.getDimSize(3);
-  types.push_back(withShape(q, shape));
+  types.push_back(q.clone(shape));
   types.push_back(RankedTensorType::get(q.getShape().drop_back(),
                                         arithmeticType(q.getElementType())));
   return success();

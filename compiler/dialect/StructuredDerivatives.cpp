@@ -11,6 +11,8 @@
 
 #include "compiler/dialect/TfmBuilder.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+
 using namespace mlir;
 using namespace tfm;
 
@@ -58,11 +60,8 @@ FailureOr<Cotangents> ReshapeOp::buildVJP(OpBuilder &builder, ValueRange c) {
 }
 
 FailureOr<Cotangents> TransposeOp::buildVJP(OpBuilder &builder, ValueRange c) {
-  SmallVector<int64_t> inverse(getPermutation().size());
-  for (auto [i, axis] : llvm::enumerate(getPermutation()))
-    inverse[axis] = i;
-  return Cotangents{TransposeOp::create(builder, getLoc(), c[0],
-                                        builder.getDenseI64ArrayAttr(inverse))};
+  return Cotangents{TransposeOp::create(
+      builder, getLoc(), c[0], invertPermutationVector(getPermutation()))};
 }
 
 FailureOr<Cotangents> SliceOp::buildVJP(OpBuilder &builder, ValueRange c) {

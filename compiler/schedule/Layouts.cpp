@@ -9,6 +9,8 @@
 
 #include "compiler/dialect/TfmDialect.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+
 using namespace mlir;
 using namespace tfm;
 
@@ -16,12 +18,10 @@ View tfm::viewInOrder(RankedTensorType type, ArrayRef<int64_t> order,
                       Value buffer) {
   if (order.empty())
     return contiguousView(type, buffer);
-  SmallVector<int64_t> shape, inverse(order.size());
-  for (auto [i, axis] : llvm::enumerate(order)) {
-    shape.push_back(type.getDimSize(axis));
-    inverse[axis] = static_cast<int64_t>(i);
-  }
-  return contiguousView(type.clone(shape), buffer).transposed(inverse);
+  RankedTensorType ordered =
+      type.clone(applyPermutation(type.getShape(), order));
+  return contiguousView(ordered, buffer)
+      .transposed(invertPermutationVector(order));
 }
 
 ArrayRef<int64_t> Layouts::orderOf(Value value) const {

@@ -11,6 +11,7 @@
 #include "compiler/schedule/Passes.h"
 #include "runtime/tfm_model.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace tfm::sched {
@@ -238,12 +239,9 @@ View ValuePlacer::makeWantedPlace(Value value) {
       View wanted = makeWantedPlace(user->getResult(0));
       if (!wanted.isValid())
         continue;
-      if (auto transpose = dyn_cast<TransposeOp>(user)) {
-        SmallVector<int64_t> inverse(transpose.getPermutation().size());
-        for (auto [i, axis] : llvm::enumerate(transpose.getPermutation()))
-          inverse[axis] = static_cast<int64_t>(i);
-        return wanted.transposed(inverse);
-      }
+      if (auto transpose = dyn_cast<TransposeOp>(user))
+        return wanted.transposed(
+            invertPermutationVector(transpose.getPermutation()));
       if (View back = wanted.reshaped(shape); back.isValid())
         return back;
       continue;

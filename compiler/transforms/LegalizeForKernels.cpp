@@ -23,10 +23,6 @@ using namespace tfm;
 
 namespace {
 
-RankedTensorType withShape(Value like, ArrayRef<int64_t> shape) {
-  return RankedTensorType::get(shape, tensorType(like).getElementType());
-}
-
 /// pad(x) is concat(zeros, x, zeros).
 void legalize(OpBuilder &b, PadOp op) {
   Location loc = op.getLoc();
@@ -36,7 +32,7 @@ void legalize(OpBuilder &b, PadOp op) {
       return;
     SmallVector<int64_t> shape(tensorType(op.getX()).getShape());
     shape[op.getAxis()] = size;
-    parts.push_back(splat(b, loc, withShape(op.getX(), shape), 0));
+    parts.push_back(splat(b, loc, tensorType(op.getX()).clone(shape), 0));
   };
   zeros(op.getLow());
   parts.push_back(op.getX());
@@ -94,7 +90,7 @@ private:
     Operation *op = value.getDefiningOp();
     SmallVector<int64_t> shape(tensorType(value).getShape());
     shape[axis] = 1;
-    RankedTensorType type = withShape(value, shape);
+    RankedTensorType type = tensorType(value).clone(shape);
     if (isWritten && isOwn(value)) {
       IRMapping parts;
       for (Value operand : op->getOperands())
@@ -159,7 +155,7 @@ template <typename ReduceOp> void legalizeReduction(OpBuilder &b, ReduceOp op) {
     if (outer == 1)
       shape = {terms};
     shape.push_back(inner);
-    auto rows = withShape(op.getX(), shape);
+    auto rows = tensorType(op.getX()).clone(shape);
     Value x = ReshapeOp::create(b, loc, rows, op.getX());
     return replace(reduced(x, rows.getRank() - 2));
   }
@@ -178,8 +174,8 @@ void legalize(OpBuilder &b, GatherOp op) {
   if (table.getRank() <= 2)
     return;
   int64_t entries = table.getDimSize(0);
-  auto matrix =
-      withShape(op.getTable(), {entries, table.getNumElements() / entries});
+  auto matrix = tensorType(op.getTable())
+                    .clone({entries, table.getNumElements() / entries});
   Value rows = GatherOp::create(
       b, op.getLoc(), ReshapeOp::create(b, op.getLoc(), matrix, op.getTable()),
       op.getIds());
@@ -222,10 +218,10 @@ public:
 
 private:
   RankedTensorType type(ArrayRef<int64_t> sizes) {
-    return withShape(op.getX(), sizes);
+    return tensorType(op.getX()).clone(sizes);
   }
   Value reshape(Value x, ArrayRef<int64_t> sizes) {
-    return ReshapeOp::create(b, loc, withShape(x, sizes), x);
+    return ReshapeOp::create(b, loc, tensorType(x).clone(sizes), x);
   }
 
   void makeAngles() {

@@ -10,21 +10,12 @@
 #include "compiler/dialect/TfmBuilder.h"
 #include "compiler/dialect/TfmDialect.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+
 using namespace mlir;
 using namespace tfm;
 
 namespace {
-
-RankedTensorType withShape(RankedTensorType type, ArrayRef<int64_t> shape) {
-  return RankedTensorType::get(shape, type.getElementType());
-}
-
-int64_t product(ArrayRef<int64_t> sizes) {
-  int64_t result = 1;
-  for (int64_t size : sizes)
-    result *= size;
-  return result;
-}
 
 /// A shape with the batch and the positions as axes of their own.
 struct Opened {
@@ -80,7 +71,7 @@ Value tfm::selectPositions(OpBuilder &builder, Value value, SequenceTag tag,
   int64_t picked = tensorType(ids).getDimSize(1);
   Opened opened = open(type.getShape(), tag, batch, length);
   // Batch and positions in front are the rows of a table.
-  SmallVector<int64_t> permutation, shape, inverse(opened.shape.size());
+  SmallVector<int64_t> permutation, shape;
   if (opened.batch >= 0)
     permutation.push_back(opened.batch);
   permutation.push_back(opened.time);
@@ -88,15 +79,12 @@ Value tfm::selectPositions(OpBuilder &builder, Value value, SequenceTag tag,
        ++axis)
     if (axis != opened.batch && axis != opened.time)
       permutation.push_back(axis);
-  for (auto [i, axis] : llvm::enumerate(permutation)) {
-    inverse[axis] = static_cast<int64_t>(i);
+  for (int64_t axis : permutation)
     shape.push_back(axis == opened.time ? picked : opened.shape[axis]);
-  }
   int64_t rows = (opened.batch >= 0 ? batch : 1) * length;
-  Value table = b.reshape(value, withShape(type, opened.shape));
+  Value table = b.reshape(value, type.clone(opened.shape));
   table = transpose(builder, loc, table, permutation);
-  table =
-      b.reshape(table, withShape(type, {rows, type.getNumElements() / rows}));
+  table = b.reshape(table, type.clone({rows, type.getNumElements() / rows}));
   if (opened.batch >= 0) {
     RankedTensorType idType = tensorType(ids);
     Value row = IotaOp::create(builder, loc, idType, 0);
@@ -106,18 +94,19 @@ Value tfm::selectPositions(OpBuilder &builder, Value value, SequenceTag tag,
     ids = b.add(ids, b.mul(row, stride));
   }
   Value result = GatherOp::create(builder, loc, table, ids);
-  result = b.reshape(result, withShape(type, shape));
-  result = transpose(builder, loc, result, inverse);
+  result = b.reshape(result, type.clone(shape));
+  result =
+      transpose(builder, loc, result, invertPermutationVector(permutation));
   SmallVector<int64_t> final(type.getShape());
   final[tag.time.axis] = final[tag.time.axis] / length * picked;
-  return b.reshape(result, withShape(type, final));
+  return b.reshape(result, type.clone(final));
 }
 
 RankedTensorType PositionSelector::sized(RankedTensorType type,
                                          const SequenceTag &tag) const {
   SmallVector<int64_t> shape(type.getShape());
   shape[tag.time.axis] = shape[tag.time.axis] / analysis.length() * count;
-  return withShape(type, shape);
+  return type.clone(shape);
 }
 
 SequenceTag PositionSelector::sizedTag(SequenceTag tag) const {
@@ -163,7 +152,7 @@ Value PositionSelector::compute(Value value, const SequenceTag &tag) {
     for (Value operand : op->getOperands())
       local.map(operand, at(operand, tag));
     Operation *clone = builder.clone(*op, local);
-    clone->getResult(0).setType(withShape(type, small.getShape()));
+    clone->getResult(0).setType(type.clone(small.getShape()));
     return clone->getResult(0);
   }
   return selectPositions(builder, values.lookup(value), tag, analysis.batch(),
@@ -214,12 +203,12 @@ Value PositionSelector::throughBroadcast(Value value, const SequenceTag &tag) {
   }
   shape[tag.batch.axis] = analysis.batch();
   shape[tag.time.axis] = count;
-  int64_t row = product(ArrayRef(shape).drop_front(tag.time.axis + 1));
-  Value table = b.reshape(whole, withShape(from, {analysis.length(), row}));
+  int64_t row = llvm::product_of(ArrayRef(shape).drop_front(tag.time.axis + 1));
+  Value table = b.reshape(whole, from.clone({analysis.length(), row}));
   if (type.getElementType().isInteger(1))
     return Value();
   Value rows = GatherOp::create(builder, loc, table, positions);
-  return b.broadcast(b.reshape(rows, withShape(from, shape)), small);
+  return b.broadcast(b.reshape(rows, from.clone(shape)), small);
 }
 
 Value PositionSelector::maskAt(Value mask) {
@@ -235,7 +224,7 @@ Value PositionSelector::maskAt(Value mask) {
   // The same for all sequences, which are at different positions.
   SmallVector<int64_t> shape(type.getShape());
   shape[0] = analysis.batch();
-  Value whole = b.broadcast(values.lookup(mask), withShape(type, shape));
+  Value whole = b.broadcast(values.lookup(mask), type.clone(shape));
   tag.batch.axis = 0;
   return selectPositions(builder, whole, tag, analysis.batch(),
                          analysis.length(), positions);

@@ -288,11 +288,11 @@ struct RoundBeforeMoving : OpRewritePattern<CastOp> {
     for (Value x : moving->getOperands())
       rounded.push_back(CastOp::create(rewriter, op.getLoc(),
                                        tensorType(x).clone(element), x));
-    rewriter.setInsertionPoint(moving);
     Operation *moved = rewriter.clone(*moving);
-    moved->setOperands(rounded);
-    moved->getResult(0).setType(op.getType());
-    moved->moveBefore(op);
+    rewriter.modifyOpInPlace(moved, [&] {
+      moved->setOperands(rounded);
+      moved->getResult(0).setType(op.getType());
+    });
     rewriter.replaceOp(op, moved);
     return success();
   }
@@ -317,9 +317,11 @@ struct WidenAfterMoving : RewritePattern {
     }
     Value result = op->getResult(0);
     Operation *moved = rewriter.clone(*op);
-    moved->setOperands(narrow);
-    moved->getResult(0).setType(
-        tensorType(result).clone(rewriter.getBF16Type()));
+    rewriter.modifyOpInPlace(moved, [&] {
+      moved->setOperands(narrow);
+      moved->getResult(0).setType(
+          tensorType(result).clone(rewriter.getBF16Type()));
+    });
     rewriter.replaceOpWithNewOp<CastOp>(op, result.getType(),
                                         moved->getResult(0));
     return success();

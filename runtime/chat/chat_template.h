@@ -48,7 +48,7 @@ public:
 
   /// A variable of the template.
   void set(const std::string &name, jinja::Value value);
-  /// Those of an object, as `requireVariables` allows them.
+  /// Those of an object, as `faultOfVariables` allows them.
   void setVariables(const nlohmann::ordered_json &object);
   /// The token that ends an answer; empty where the folder names none.
   const std::string &endToken() const { return end; }

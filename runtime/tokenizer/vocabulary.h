@@ -167,8 +167,8 @@ nlohmann::json parseJson(std::string_view text, const std::string &origin);
 /// A member of an object; null where it has none of that name.
 const nlohmann::json &member(const nlohmann::json &object, const char *name);
 
-/// The tokenizer.json that stands for a SentencePiece model (a `.model` file)
-/// of type BPE. Throws InputError; any bytes are safe to pass.
+/// The tokenizer.json that stands for a SentencePiece model (a `.model` file).
+/// Throws InputError; any bytes are safe to pass.
 std::string sentencePieceJson(std::string_view bytes,
                               const std::string &origin);
 

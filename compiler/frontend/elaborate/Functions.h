@@ -46,12 +46,12 @@ public:
   /// Warns where samples are wanted of a model that looks ahead: until a text
   /// fills the context nothing can be said of its next token.
   void warnAboutLookingAhead();
+
+private:
   /// Of a `generate` block beside an input that could be `tokens`, but is
   /// called otherwise.
   void warnAboutOtherNames(const ast::Method &forward,
                            llvm::ArrayRef<Emitter::Input> inputs);
-
-private:
   /// A function of the model that is being emitted.
   struct Function {
     const ast::Method &forward;

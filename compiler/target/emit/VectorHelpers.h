@@ -81,10 +81,10 @@ mlir::Value emitExp2(mlir::OpBuilder &builder, mlir::Location loc,
 mlir::Value emitSine(mlir::OpBuilder &builder, mlir::Location loc,
                      mlir::Value x, bool cosine);
 
-/// Patterns that lower `math.exp`, `math.sin` and `math.cos` of f32 through the
-/// functions above. MLIR's own approximation of `exp` takes three times as
-/// long, and those of the others are off by 4e-8 for every quarter turn in x,
-/// which is too much for rotary positions of a long context.
+/// Patterns that lower `math.exp`, `math.exp2`, `math.sin` and `math.cos` of
+/// f32 through the functions above. MLIR's own approximation of `exp` takes
+/// three times as long, and those of the others are off by 4e-8 for every
+/// quarter turn in x, which is too much for rotary positions of a long context.
 void populateMathPatterns(mlir::RewritePatternSet &patterns);
 
 } // namespace tfm

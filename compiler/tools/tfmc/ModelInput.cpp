@@ -86,8 +86,12 @@ static void finish(CompiledModel &model, const Diagnostics &diagnostics,
   }
 }
 
-CompiledModel tfm::loadModel(const std::string &path, const Defines &defines,
-                             std::string *firstError) {
+/// The model that `compile` makes.
+static CompiledModel load(const Defines &defines, std::string *firstError,
+                          llvm::function_ref<mlir::OwningOpRef<mlir::ModuleOp>(
+                              mlir::MLIRContext &, SourceManager &,
+                              const FrontendOptions &, Diagnostics &)>
+                              compile) {
   CompiledModel model;
   model.context = makeContext();
   SourceManager sources;
@@ -95,8 +99,7 @@ CompiledModel tfm::loadModel(const std::string &path, const Defines &defines,
   FrontendOptions options;
   options.defines = defines;
   options.openTokenizer = false;
-  model.module =
-      compileToTfm(*model.context, sources, path, options, diagnostics);
+  model.module = compile(*model.context, sources, options, diagnostics);
   model.files = sources.namedFiles();
   for (size_t i = 0; i != sources.size(); ++i)
     model.files.push_back(sources.file(i).name().str());
@@ -104,19 +107,24 @@ CompiledModel tfm::loadModel(const std::string &path, const Defines &defines,
   return model;
 }
 
+CompiledModel tfm::loadModel(const std::string &path, const Defines &defines,
+                             std::string *firstError) {
+  return load(defines, firstError,
+              [&](mlir::MLIRContext &context, SourceManager &sources,
+                  const FrontendOptions &options, Diagnostics &diagnostics) {
+                return compileToTfm(context, sources, path, options,
+                                    diagnostics);
+              });
+}
+
 CompiledModel tfm::loadText(const std::string &text, const std::string &path,
                             const Defines &defines, std::string *firstError) {
-  CompiledModel model;
-  model.context = makeContext();
-  SourceManager sources;
-  Diagnostics diagnostics(sources);
-  FrontendOptions options;
-  options.defines = defines;
-  options.openTokenizer = false;
-  model.module = compileTextToTfm(*model.context, sources, path, text, options,
-                                  diagnostics);
-  finish(model, diagnostics, firstError);
-  return model;
+  return load(defines, firstError,
+              [&](mlir::MLIRContext &context, SourceManager &sources,
+                  const FrontendOptions &options, Diagnostics &diagnostics) {
+                return compileTextToTfm(context, sources, path, text, options,
+                                        diagnostics);
+              });
 }
 
 /// The table of a family of the compiler, by a `model_type`; empty where there
