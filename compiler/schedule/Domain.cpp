@@ -14,6 +14,12 @@ bool tfm::isViewOp(Operation *op) {
   return isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp>(op);
 }
 
+Value tfm::throughReshapes(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getX();
+  return value;
+}
+
 bool tfm::isSplat(Value value) {
   auto constant = value.getDefiningOp<ConstantOp>();
   auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue())

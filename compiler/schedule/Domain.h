@@ -32,6 +32,8 @@ bool isFree(mlir::Operation *op);
 bool isPartOfReader(mlir::Operation *op);
 /// Ops that only rename the elements of their operand.
 bool isViewOp(mlir::Operation *op);
+/// The value whose elements, in the same order, are those of `value`.
+mlir::Value throughReshapes(mlir::Value value);
 /// A cast from bf16 or i8: reading that costs less than what it becomes.
 bool isWidening(mlir::Operation *op);
 /// A constant with one value throughout.

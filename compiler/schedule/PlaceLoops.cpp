@@ -51,13 +51,6 @@ std::vector<CarriedPlan> &ValuePlacer::planCarried(RepeatOp repeat) {
   return carriedPlans[repeat] = std::move(plans);
 }
 
-/// The value whose elements, in the same order, are those of `value`.
-static Value throughReshapes(Value value) {
-  while (auto reshape = value.getDefiningOp<ReshapeOp>())
-    value = reshape.getX();
-  return value;
-}
-
 /// Whether anything behind `op`, of the block that `value` is in, reads it or
 /// what is a view of it.
 static bool isReadAfter(Value value, Operation *op) {

@@ -21,13 +21,6 @@ using namespace tfm::sched;
 
 namespace {
 
-/// What has another shape as `value`: the same numbers in the same order.
-Value withoutReshapes(Value value) {
-  while (auto reshape = value.getDefiningOp<ReshapeOp>())
-    value = reshape->getOperand(0);
-  return value;
-}
-
 /// The numbers of which each row of `value` repeats its own, if it does.
 Value repeatedInRows(Value value) {
   auto broadcast = value.getDefiningOp<BroadcastOp>();
@@ -36,7 +29,7 @@ Value repeatedInRows(Value value) {
   Value rows = broadcast->getOperand(0);
   SmallVector<int64_t> shape(tensorType(value).getShape());
   shape.back() = 1;
-  return tensorType(rows).getShape() == ArrayRef(shape) ? withoutReshapes(rows)
+  return tensorType(rows).getShape() == ArrayRef(shape) ? throughReshapes(rows)
                                                         : Value();
 }
 
@@ -65,10 +58,10 @@ struct ExponentialOfItsSum : OpRewritePattern<ExpOp> {
     std::pair<Value, Value> orders[] = {{logOfSum.getA(), logOfSum.getB()},
                                         {logOfSum.getB(), logOfSum.getA()}};
     for (auto [max, other] : orders) {
-      auto log = withoutReshapes(other).getDefiningOp<LogOp>();
-      Value total = log ? withoutReshapes(log.getX()) : Value();
+      auto log = throughReshapes(other).getDefiningOp<LogOp>();
+      Value total = log ? throughReshapes(log.getX()) : Value();
       ExpOp term =
-          log ? termOf(total, less.getA(), withoutReshapes(max)) : ExpOp();
+          log ? termOf(total, less.getA(), throughReshapes(max)) : ExpOp();
       if (!term)
         continue;
       TfmBuilder b{rewriter, exp.getLoc()};
