@@ -9,6 +9,7 @@
 
 #include "compiler/frontend/elaborate/Expressions.h"
 #include "compiler/frontend/elaborate/Names.h"
+#include "compiler/frontend/elaborate/Signatures.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -181,15 +182,7 @@ SymbolicValue Hyperparameters::check(const Parameter &parameter,
     return SymbolicValue();
   }
   if (isA(value, type)) {
-    if (type == "float" && value.is(SymbolicValue::Int))
-      return SymbolicValue::real(value.number());
-    if (type == "float" && value.is(SymbolicValue::PerLayer)) {
-      std::vector<SymbolicValue> items;
-      for (const SymbolicValue &item : value.items())
-        items.push_back(SymbolicValue::real(item.number()));
-      return SymbolicValue::perLayer(std::move(items), value.owner());
-    }
-    return value;
+    return type == "float" ? asFloat(value) : value;
   }
   if (type == "initialiser" && value.is(SymbolicValue::Builtin)) {
     Diagnostic &d =

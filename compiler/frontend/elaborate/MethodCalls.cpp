@@ -578,6 +578,8 @@ void MethodCalls::assign(const Stmt &stmt, Scope &scope) {
     if (stmt.type.hasShape && !value.isPoison()) {
       StringRef name = stmt.targets[0].name;
       auto what = [&] { return "`" + name.str() + "`"; };
+      if (elemOf(stmt.type.element) == Elem::Float)
+        value = asFloat(value);
       auto tensor = tensors.toTensor(value, stmt.values[0]->range, what());
       if (!tensor || !signatures.checkShape(*tensor, stmt.type, scope,
                                             stmt.values[0]->range, what, 206,

@@ -25,6 +25,17 @@ static bool isCallerDim(const Expr &expr) {
          llvm::isUpper(expr.text[0]);
 }
 
+SymbolicValue tfm::asFloat(const SymbolicValue &value) {
+  if (value.is(SymbolicValue::Int))
+    return SymbolicValue::real(value.number());
+  if (!value.is(SymbolicValue::PerLayer))
+    return value;
+  std::vector<SymbolicValue> items;
+  for (const SymbolicValue &item : value.items())
+    items.push_back(asFloat(item));
+  return SymbolicValue::perLayer(std::move(items), value.owner());
+}
+
 bool Signatures::checkShape(const SymbolicTensor &tensor, const TypeExpr &type,
                             Scope &scope, Range range,
                             llvm::function_ref<std::string()> what,
@@ -183,7 +194,7 @@ SymbolicValue Signatures::checkArgument(const Parameter &parameter,
                 (value.is(SymbolicValue::None) && parameter.value) ||
                 value.is(SymbolicValue::PerLayer);
     if (fits)
-      return value;
+      return type == "float" ? asFloat(value) : value;
     reporter.error(404, range,
                    what() + " is `" + type + "`, not " + value.describe());
     return SymbolicValue();
@@ -192,7 +203,7 @@ SymbolicValue Signatures::checkArgument(const Parameter &parameter,
   if (value.is(SymbolicValue::None) && parameter.value)
     return value;
   auto tensor = elemOf(parameter.type.element) == Elem::Float
-                    ? tensors.toNumbers(value, range, what())
+                    ? tensors.toNumbers(asFloat(value), range, what())
                     : tensors.toTensor(value, range, what());
   if (!tensor)
     return SymbolicValue();
@@ -228,6 +239,8 @@ SymbolicValue Signatures::checkResult(SymbolicValue value, const Method &method,
     if (!type.hasShape)
       continue;
     auto what = [&] { return "the result of `" + where.str() + "`"; };
+    if (elemOf(type.element) == Elem::Float)
+      results[i] = asFloat(results[i]);
     auto tensor = tensors.toTensor(results[i], range, what());
     if (!tensor || !checkShape(*tensor, type, scope, range, what, 206,
                                /*bindDims=*/false)) {

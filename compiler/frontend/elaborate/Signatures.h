@@ -19,6 +19,10 @@ class Expressions;
 class Names;
 class Tensors;
 
+/// Where floats are wanted: an integer, or one for each layer, as such;
+/// anything else as it is.
+SymbolicValue asFloat(const SymbolicValue &value);
+
 /// Holds values against the types that signatures and assignments declare, and
 /// binds the dimensions that the caller decides.
 class Signatures {
