@@ -321,21 +321,24 @@ SymbolicValue BuiltinCall::minMax() {
     return SymbolicValue();
   }
   const SymbolicValue &b = arg("b")->value;
-  if (a.isNumber() && b.isNumber()) {
-    if (a.is(SymbolicValue::Int) && b.is(SymbolicValue::Int))
-      return SymbolicValue::integer(name == "min" ? Dim::min(a.dim(), b.dim())
-                                                  : Dim::max(a.dim(), b.dim()));
-    bool first =
-        name == "min" ? a.number() <= b.number() : a.number() >= b.number();
-    return SymbolicValue::real(first ? a.number() : b.number());
-  }
-  if (!a.isTensorLike() && !b.isTensorLike()) {
-    wrong(*arg(a.isNumber() ? "b" : "a"), a.isNumber() ? "b" : "a",
-          "a number or a tensor");
-    return SymbolicValue();
-  }
+  auto isNumeric = [](const SymbolicValue &value) {
+    return value.isNumber() || (value.is(SymbolicValue::PerLayer) &&
+                                value.items().front().isNumber());
+  };
   Expr expr;
   expr.range = expr.textRange = range;
+  expr.text = name;
+  if (isNumeric(a) && isNumeric(b))
+    return budget.spend(a.size() + b.size(), range)
+               ? operators.numberArithmetic(name, a, b, expr)
+               : SymbolicValue();
+  if (!a.isTensorLike() && !b.isTensorLike()) {
+    const CallArg &first = *arg(isNumeric(a) ? "b" : "a");
+    reporter.error(404, first.range,
+                   "`" + name + "` takes numbers or tensors, not " +
+                       first.value.describe());
+    return SymbolicValue();
+  }
   return operators.tensorArithmetic(name, a, b, expr);
 }
 

@@ -35,6 +35,12 @@ static bool compareNumbers(StringRef op, double x, double y) {
       .Case(">=", x >= y);
 }
 
+/// Whether it has a truth value for each layer.
+static bool isTruthPerLayer(const SymbolicValue &value) {
+  return value.is(SymbolicValue::PerLayer) &&
+         value.items().front().is(SymbolicValue::Bool);
+}
+
 SymbolicValue Operators::evalUnary(const Expr &expr, Scope &scope) {
   SymbolicValue x = expressions.eval(*expr.kids[0], scope);
   if (x.isPoison())
@@ -43,6 +49,11 @@ SymbolicValue Operators::evalUnary(const Expr &expr, Scope &scope) {
   if (expr.text == "not") {
     if (x.is(SymbolicValue::Bool))
       return SymbolicValue::boolean(!x.flag());
+    if (isTruthPerLayer(x))
+      return inEachLayer(x, x, expr,
+                         [](const SymbolicValue &y, const SymbolicValue &) {
+                           return SymbolicValue::boolean(!y.flag());
+                         });
     if (x.isTensorLike()) {
       auto tensor = tensors.toTensor(x, expr.range, "`not`");
       if (tensor && tensor->elem == Elem::Bool)
@@ -58,9 +69,9 @@ SymbolicValue Operators::evalUnary(const Expr &expr, Scope &scope) {
   if (x.is(SymbolicValue::Float))
     return SymbolicValue::real(expr.text == "-" ? -x.number() : x.number());
   if (x.is(SymbolicValue::PerLayer))
-    return expr.text == "-" ? perLayerArithmetic(
-                                  "*", x, SymbolicValue::integer(Dim(-1)), expr)
-                            : x;
+    return expr.text == "-"
+               ? numberArithmetic("*", x, SymbolicValue::integer(Dim(-1)), expr)
+               : x;
   if (x.isTensorLike()) {
     auto tensor = tensors.toNumbers(x, expr.range, "`-`");
     if (!tensor)
@@ -122,9 +133,7 @@ SymbolicValue Operators::evalBinary(const Expr &expr, Scope &scope) {
   }
   if (isTensor)
     return tensorArithmetic(expr.text, a, b, expr);
-  if (a.is(SymbolicValue::PerLayer) || b.is(SymbolicValue::PerLayer))
-    return perLayerArithmetic(expr.text, a, b, expr);
-  return arithmetic(expr.text, a, b, expr);
+  return numberArithmetic(expr.text, a, b, expr);
 }
 
 SymbolicValue Operators::evalLogic(const Expr &expr, Scope &scope) {
@@ -138,6 +147,17 @@ SymbolicValue Operators::evalLogic(const Expr &expr, Scope &scope) {
     return SymbolicValue();
   if (a.is(SymbolicValue::Bool) && b.is(SymbolicValue::Bool))
     return b;
+  auto isTruth = [](const SymbolicValue &value) {
+    return value.is(SymbolicValue::Bool) || isTruthPerLayer(value);
+  };
+  if (isTruth(a) && isTruth(b)) {
+    if (!budget.spend(a.size() + b.size(), expr.range))
+      return SymbolicValue();
+    return inEachLayer(a, b, expr,
+                       [&](const SymbolicValue &x, const SymbolicValue &y) {
+                         return x.flag() == isAnd ? y : x;
+                       });
+  }
   if (a.isTensorLike() || b.isTensorLike()) {
     tensors.locate(expr.textRange);
     auto x =
@@ -165,8 +185,8 @@ SymbolicValue Operators::evalLogic(const Expr &expr, Scope &scope) {
         tensors.binary(expr.text, tensors.broadcastTo(*x, *dims),
                        tensors.broadcastTo(*y, *dims)));
   }
-  const SymbolicValue &wrong = a.is(SymbolicValue::Bool) ? b : a;
-  reporter.error(408, expr.kids[a.is(SymbolicValue::Bool) ? 1 : 0]->range,
+  const SymbolicValue &wrong = isTruth(a) ? b : a;
+  reporter.error(408, expr.kids[isTruth(a) ? 1 : 0]->range,
                  "`" + expr.text + "` takes truth values, not " +
                      wrong.describe());
   return SymbolicValue();
@@ -189,6 +209,14 @@ SymbolicValue Operators::arithmetic(StringRef op, const SymbolicValue &a,
         d.help("layers repeat with `repeat(n) Block(...)`");
     }
     return SymbolicValue();
+  }
+  if (op == "min" || op == "max") {
+    bool isMin = op == "min";
+    if (a.is(SymbolicValue::Int) && b.is(SymbolicValue::Int))
+      return SymbolicValue::integer(isMin ? Dim::min(a.dim(), b.dim())
+                                          : Dim::max(a.dim(), b.dim()));
+    bool isFirst = isMin ? a.number() <= b.number() : a.number() >= b.number();
+    return SymbolicValue::real((isFirst ? a : b).number());
   }
   if (isComparison(op)) {
     if (a.is(SymbolicValue::Int) && b.is(SymbolicValue::Int)) {
@@ -289,28 +317,41 @@ SymbolicValue Operators::finite(double number, StringRef what, Range range) {
   return SymbolicValue();
 }
 
-SymbolicValue Operators::perLayerArithmetic(StringRef op,
-                                            const SymbolicValue &a,
-                                            const SymbolicValue &b,
-                                            const Expr &expr) {
+SymbolicValue
+Operators::inEachLayer(const SymbolicValue &a, const SymbolicValue &b,
+                       const Expr &expr,
+                       llvm::function_ref<SymbolicValue(const SymbolicValue &,
+                                                        const SymbolicValue &)>
+                           combine) {
   const SymbolicValue &layered = a.is(SymbolicValue::PerLayer) ? a : b;
   if (b.is(SymbolicValue::PerLayer) && b.owner() != layered.owner()) {
     reporter
         .error(605, expr.range,
-               "`" + op + "` of the numbers of two repeats, one in the other")
+               "`" + expr.text +
+                   "` of the numbers of two repeats, one in the other")
         .help("take one after the other: `x * a * b` rather than `x * (a * "
               "b)`");
     return SymbolicValue();
   }
   std::vector<SymbolicValue> items;
   for (size_t i = 0; i < layered.items().size(); ++i) {
-    items.push_back(
-        arithmetic(op, a.is(SymbolicValue::PerLayer) ? a.items()[i] : a,
-                   b.is(SymbolicValue::PerLayer) ? b.items()[i] : b, expr));
+    items.push_back(combine(a.is(SymbolicValue::PerLayer) ? a.items()[i] : a,
+                            b.is(SymbolicValue::PerLayer) ? b.items()[i] : b));
     if (items.back().isPoison())
       return SymbolicValue();
   }
   return SymbolicValue::perLayer(std::move(items), layered.owner());
+}
+
+SymbolicValue Operators::numberArithmetic(StringRef op, const SymbolicValue &a,
+                                          const SymbolicValue &b,
+                                          const Expr &expr) {
+  if (!a.is(SymbolicValue::PerLayer) && !b.is(SymbolicValue::PerLayer))
+    return arithmetic(op, a, b, expr);
+  return inEachLayer(a, b, expr,
+                     [&](const SymbolicValue &x, const SymbolicValue &y) {
+                       return arithmetic(op, x, y, expr);
+                     });
 }
 
 /// "add", "multiply", ...: for "cannot add [..] and [..]".

@@ -35,6 +35,9 @@ public:
   /// says where they stand.
   SymbolicValue tensorArithmetic(llvm::StringRef op, const SymbolicValue &a,
                                  const SymbolicValue &b, const ast::Expr &expr);
+  /// The same of two numbers, of which each may be one for each layer.
+  SymbolicValue numberArithmetic(llvm::StringRef op, const SymbolicValue &a,
+                                 const SymbolicValue &b, const ast::Expr &expr);
 
 private:
   SymbolicValue evalLogic(const ast::Expr &expr, Scope &scope);
@@ -45,9 +48,14 @@ private:
                      const ast::Expr &expr);
   /// A float; reports E0413 where it is infinite or no number.
   SymbolicValue finite(double number, llvm::StringRef what, Range range);
-  SymbolicValue perLayerArithmetic(llvm::StringRef op, const SymbolicValue &a,
-                                   const SymbolicValue &b,
-                                   const ast::Expr &expr);
+  /// What `combine` makes of two values, of which one at least is one for each
+  /// layer: in each layer of its own.
+  SymbolicValue
+  inEachLayer(const SymbolicValue &a, const SymbolicValue &b,
+              const ast::Expr &expr,
+              llvm::function_ref<SymbolicValue(const SymbolicValue &,
+                                               const SymbolicValue &)>
+                  combine);
   SymbolicValue matmul(const SymbolicValue &a, const SymbolicValue &b,
                        const ast::Expr &expr);
 
