@@ -172,6 +172,21 @@ static void adopt(Node &repeat, Node &layer, size_t bodies) {
   repeat.bodies.push_back(&layer);
 }
 
+/// Where an expression reads a name; null: nowhere.
+static const Expr *readOf(const Expr *expr, StringRef name) {
+  if (!expr || expr->isName(name))
+    return expr;
+  llvm::SmallVector<const Expr *> parts(expr->kids.begin(), expr->kids.end());
+  for (const Argument &argument : expr->args)
+    parts.push_back(argument.value);
+  for (const Subscript &subscript : expr->subscripts)
+    parts.append({subscript.first, subscript.last});
+  for (const Expr *part : parts)
+    if (const Expr *found = readOf(part, name))
+      return found;
+  return nullptr;
+}
+
 SymbolicValue Repeats::evalRepeat(const Expr &expr, Scope &scope) {
   if (scope.inMethod) {
     reporter.error(506, expr.range,
@@ -195,6 +210,18 @@ SymbolicValue Repeats::evalRepeat(const Expr &expr, Scope &scope) {
   inner.parent = &repeat;
   inner.pending = "*";
   const Expr &body = *expr.kids[1];
+  const Expr &repeated = body.kind == ExprKind::Call ? *body.kids[0] : body;
+  const Expr *choice =
+      expr.text.empty() ? nullptr : readOf(&repeated, expr.text);
+  if (choice) {
+    reporter
+        .error(601, choice->range,
+               "which module `repeat` repeats may not depend on `" + expr.text +
+                   "`: its arguments may")
+        .help("let one module choose, `repeat(n) as i Block(first = i % 2 == "
+              "0)`, or list the layers: `[A(...), B(...)]`");
+    return SymbolicValue();
+  }
   if (body.kind == ExprKind::Call) {
     SymbolicValue callee = expressions.eval(*body.kids[0], inner);
     if (callee.is(SymbolicValue::Module))
