@@ -517,6 +517,14 @@ SymbolicValue Expressions::evalCall(const Expr &expr, Scope &scope) {
                                  expr.range, scope);
   case SymbolicValue::NodeRef:
     return methodCalls.callNode(*callee.node(), args, expr.range, scope);
+  case SymbolicValue::List:
+    // Nothing is left of it where `none` is passed over.
+    if (!args.empty() && !callee.items().empty() &&
+        llvm::all_of(callee.items(), [](const SymbolicValue &item) {
+          return item.is(SymbolicValue::None);
+        }))
+      return args.front().value;
+    [[fallthrough]];
   default: {
     StringRef text = sources.text(expr.kids[0]->range);
     Diagnostic &d = reporter.error(410, expr.kids[0]->range,
