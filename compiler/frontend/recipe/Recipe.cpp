@@ -380,7 +380,8 @@ json::Value RecipeBuilder::text(Form &form, StringRef name, json::Value absent,
     return v.text();
   if (v.is(SymbolicValue::None))
     return nullptr;
-  wrong(found, name, "a string", v);
+  wrong(found, name,
+        mayBeWord ? recipe::takes(fieldOf(form.path, name)) : "a string", v);
   return absent;
 }
 

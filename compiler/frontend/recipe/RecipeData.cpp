@@ -381,11 +381,24 @@ RecipeBuilder::alphabetSource(const Found &from, std::vector<Range> &ranges) {
   if (!found)
     return std::nullopt;
   Form &form = *found;
+  auto entry = [&](StringRef name) {
+    return text(form, name).getAsString().value_or("").str();
+  };
   if (form.kind == "sums" || form.kind == "products") {
+    source.kind = form.kind;
+    source.end = entry("end");
+    source.pad = entry("pad");
+    source = withDefaults(source);
+    std::string alphabet =
+        form.kind == "sums" ? "0123456789+=" : "0123456789*=";
+    for (const std::string &more : {source.end, source.pad, entry("begin")})
+      if (!StringRef(alphabet).contains(more))
+        alphabet += more;
     e.diags
         .error(806, from.range,
                "the characters of generated data are written out")
-        .help("write `tokenizer chars(\"0123456789+=.#\")`");
+        .help("write `tokenizer chars(" +
+              SymbolicValue::string(alphabet).show() + ")`");
     return std::nullopt;
   }
   if (form.kind == "tokens") {
@@ -403,9 +416,6 @@ RecipeBuilder::alphabetSource(const Found &from, std::vector<Range> &ranges) {
     return std::nullopt;
   llvm::append_range(names, validationFiles(form, &ranges));
   source.files = locate(names, ranges, /*mayMatch=*/true);
-  auto entry = [&](StringRef name) {
-    return text(form, name).getAsString().value_or("").str();
-  };
   source.field = form.kind == "json" ? entry("field") : "";
   source.begin = entry("begin");
   source.end = entry("end");
@@ -424,6 +434,14 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
   size_t before = e.diags.size();
   if (form.kind == "chars") {
     Found from = find(form, "from");
+    Found alphabet = find(form, "alphabet", 0, Wanted::Text);
+    if (from.expr && alphabet.expr) {
+      e.diags
+          .error(804, alphabet.range,
+                 "`chars` has its characters from here, or `from` elsewhere")
+          .help("take one of them out");
+      return std::nullopt;
+    }
     if (from.expr) {
       std::vector<Range> ranges;
       std::optional<DataSpec> source = alphabetSource(from, ranges);
@@ -441,9 +459,10 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
         e.diags.error(808, at, "there are no characters to learn: " + why);
       }
     } else {
-      Found alphabet = find(form, "alphabet", 0, Wanted::Text);
-      if (!alphabet.expr) {
-        e.diags.error(804, form.range, "`chars` needs to know its characters")
+      if (!alphabet.expr || alphabet.expr->isName("data")) {
+        e.diags
+            .error(804, alphabet.expr ? alphabet.range : form.range,
+                   "`chars` needs to know its characters")
             .help("write `chars(from = data)` or `chars(\"abc\")`");
         return std::nullopt;
       }

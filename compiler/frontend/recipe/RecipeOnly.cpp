@@ -102,9 +102,10 @@ json::Value RecipeBuilder::only(Form &train) {
   };
   for (Param &param : e.params()) {
     const Marker *named = nullptr;
-    std::string other;
+    std::string one, other;
     for (const std::string &name : layerNames(param.owner, param.name)) {
       const Marker *pattern = naming(name);
+      one = !named && pattern ? name : one;
       named = named ? named : pattern;
       if (!pattern)
         other = other.empty() ? name : other;
@@ -116,8 +117,7 @@ json::Value RecipeBuilder::only(Form &train) {
     if (named && !other.empty() && !isAlias) {
       e.diags
           .error(814, named->range,
-                 "`only` names some layers of `" + param.path() +
-                     "`, but not `" + other +
+                 "`only` names `" + one + "`, but not `" + other +
                      "`: the layers of a repeat are trained alike")
           .help("name them all, or make two repeats of them: "
                 "`[repeat(10) Layer(...), repeat(2) Layer(...)]`");
