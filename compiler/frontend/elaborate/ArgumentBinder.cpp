@@ -16,7 +16,7 @@ std::optional<std::vector<CallArg *>>
 ArgumentBinder::bind(llvm::ArrayRef<StringRef> names,
                      llvm::ArrayRef<bool> required, std::vector<CallArg> &args,
                      Range range, StringRef callee,
-                     llvm::ArrayRef<StringRef> furtherNames) {
+                     llvm::ArrayRef<StringRef> furtherNames, bool isOpen) {
   std::vector<CallArg *> bound(names.size());
   bool valid = true;
   size_t position = 0;
@@ -24,7 +24,7 @@ ArgumentBinder::bind(llvm::ArrayRef<StringRef> names,
     std::string text = callee.str() + "(";
     for (size_t i = 0; i < names.size(); ++i)
       text += (i ? ", " : "") + names[i].str() + (required[i] ? "" : " = ...");
-    return text + ")";
+    return text + (isOpen ? ", ...)" : ")");
   };
   for (CallArg &arg : args) {
     size_t slot;

@@ -31,11 +31,12 @@ public:
 
   /// Binds evaluated arguments to the names of parameters; reports E0401,
   /// E0402, E0403, E0414. Result: per parameter the argument, or null.
-  /// Arguments with one of `furtherNames` are passed over.
+  /// Arguments with one of `furtherNames` are passed over; `isOpen` says that
+  /// there may be others behind these.
   std::optional<std::vector<CallArg *>>
   bind(llvm::ArrayRef<llvm::StringRef> names, llvm::ArrayRef<bool> required,
        std::vector<CallArg> &args, Range range, llvm::StringRef callee,
-       llvm::ArrayRef<llvm::StringRef> furtherNames = {});
+       llvm::ArrayRef<llvm::StringRef> furtherNames = {}, bool isOpen = false);
 
 private:
   Reporter &reporter;

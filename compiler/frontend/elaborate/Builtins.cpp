@@ -140,7 +140,8 @@ SymbolicValue Builtins::call(StringRef name, std::vector<CallArg> &args,
         .help(nameHabit("full"));
     return SymbolicValue();
   }
-  auto bound = arguments.bind(names, required, fixed, range, name);
+  auto bound = arguments.bind(names, required, fixed, range, name,
+                              /*furtherNames=*/{}, open);
   if (!bound)
     return SymbolicValue();
   // One poisoned argument poisons the result, quietly.
@@ -357,18 +358,34 @@ SymbolicValue BuiltinCall::where() {
   }
   const CallArg *a = arg("a"), *b = arg("b");
   std::optional<SymbolicTensor> x, y;
-  if (a->value.isTensorLike())
+  auto both = [&](SymbolicValue::Kind kind) {
+    return a->value.is(kind) && b->value.is(kind);
+  };
+  // Whether it takes its type from the other one.
+  auto isNumber = [](const SymbolicValue &value) {
+    return value.isNumber() || value.is(SymbolicValue::Bool) ||
+           value.is(SymbolicValue::PerLayer);
+  };
+  bool isOwnA = !isNumber(a->value), isOwnB = !isNumber(b->value);
+  if (isOwnA)
     x = tensor("a");
-  if (b->value.isTensorLike())
+  if (isOwnB)
     y = tensor("b");
+  if ((isOwnA && !x) || (isOwnB && !y))
+    return SymbolicValue();
   // Two numbers: floats, with the condition's shape.
   SymbolicTensor shape{nullptr, Elem::Float, c->dims};
-  if (a->value.is(SymbolicValue::Int) && b->value.is(SymbolicValue::Int))
+  if (both(SymbolicValue::Int))
     shape.elem = Elem::Int;
-  if (!a->value.isTensorLike())
-    x = tensors.operandTensor(a->value, y ? &*y : &shape, a->range, "where");
-  if (!b->value.isTensorLike())
-    y = tensors.operandTensor(b->value, x ? &*x : &shape, b->range, "where");
+  if (both(SymbolicValue::Bool))
+    shape.elem = Elem::Bool;
+  constexpr StringRef verb = "choose between";
+  if (!isOwnA)
+    x = tensors.operandTensor(a->value, y ? &*y : &shape, a->range, verb,
+                              sources.text(b->range));
+  if (!isOwnB)
+    y = tensors.operandTensor(b->value, x ? &*x : &shape, b->range, verb,
+                              sources.text(a->range));
   if (!x || !y)
     return SymbolicValue();
   if (x->elem != y->elem) {

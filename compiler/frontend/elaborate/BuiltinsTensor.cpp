@@ -142,11 +142,21 @@ SymbolicValue BuiltinCall::concat() {
     for (size_t a = 0; fits && a < dims.size(); ++a)
       fits = a == static_cast<size_t>(*at) || t.dims[a] == dims[a];
     if (!fits) {
-      reporter.error(208, parts[i].second,
-                     "cannot concatenate " +
-                         showShape(operands[0].dims, operands[0].elem) +
-                         " and " + showShape(t.dims, t.elem) + " along axis " +
-                         Twine(*at) + ": the other axes differ");
+      bool isOneType = t.elem == operands[0].elem;
+      Diagnostic &d = reporter.error(
+          208, parts[i].second,
+          "cannot concatenate " +
+              showShape(operands[0].dims, operands[0].elem) + " and " +
+              showShape(t.dims, t.elem) + " along axis " + Twine(*at) +
+              (isOneType ? ": the other axes differ" : ": the types differ"));
+      if (!isOneType) {
+        bool isFirst = t.elem == Elem::Float;
+        d.help("convert: `" +
+               castOf(sources.text(parts[isFirst ? 0 : i].second),
+                      isFirst || operands[0].elem == Elem::Float ? "float"
+                                                                 : "int") +
+               "`");
+      }
       return SymbolicValue();
     }
     dims[*at] = dims[*at] + t.dims[*at];

@@ -68,6 +68,10 @@ bool DataFit::fills(const Method &entry,
     if (parameter == entry.parameters.end() && recipe.train.lossKind == "mse")
       problem.help("a `loss` in the model can make numbers of the ids: "
                    "mse(logits, one_hot(targets, vocab))");
+    else if (parameter == entry.parameters.end())
+      problem.help(
+          "a model with another result than `[B, T, vocab]` has a loss of its "
+          "own: `loss(tokens: int[B, T], targets: int[B, T]) -> [B, T]`");
     return false;
   }
   if (!takesTokens) {

@@ -194,10 +194,19 @@ bool Elaborator::instantiateModel() {
     if (callee.isPoison())
       return false;
     if (!callee.is(SymbolicValue::Module)) {
-      parts->diags
-          .error(508, expr.range,
-                 "a model is an instance of a module, not " + callee.describe())
-          .help("write `model = GPT2(width = 128)`");
+      // An instance was made, but where that is the model has to be known.
+      if (callee.is(SymbolicValue::NodeRef))
+        parts->diags
+            .error(508, expr.range, "`model =` takes one call of a module")
+            .help("let its arguments choose, `model = GPT2(width = if ... then "
+                  "64 else 128)`, or what is called: `model = (if ... then A "
+                  "else B)(width = 64)`");
+      else
+        parts->diags
+            .error(508, expr.range,
+                   "a model is an instance of a module, not " +
+                       callee.describe())
+            .help("write `model = GPT2(width = 128)`");
       return false;
     }
     std::vector<CallArg> args;

@@ -84,6 +84,13 @@ SymbolicValue Operators::evalUnary(const Expr &expr, Scope &scope) {
     if (tensor->elem == Elem::Int)
       return SymbolicValue::tensor(tensors.binary(
           "sub", tensors.splat(0, Elem::Int, tensor->dims), *tensor));
+    reporter
+        .error(211, expr.kids[0]->range,
+               "`-` takes floats or integers, not " +
+                   showShape(tensor->dims, tensor->elem))
+        .help("convert the truth values: `" +
+              castOf(sources.text(expr.kids[0]->range), "float") + "`");
+    return SymbolicValue();
   }
   reporter.error(408, expr.kids[0]->range,
                  "`" + expr.text + "` takes a number or a tensor, not " +

@@ -172,7 +172,7 @@ bool Rearrangement::parsePattern() {
 
 bool Rearrangement::readSizes() {
   for (const CallArg &size : call.rest) {
-    if (size.name.empty() || !size.value.is(SymbolicValue::Int)) {
+    if (size.name.empty() || !size.value.isNumber()) {
       suggestInteger(call.reporter.error(209, size.range,
                                          "a size is given as `name = integer`"),
                      size.value);

@@ -129,8 +129,9 @@ void TableLookups::checkTokens() {
     return;
   if (count == 0) {
     error(222, *least,
-          "whatever `tokens` are, some ids lie outside of the rows: " +
-              rowsOf(*least));
+          "even of token 0 the id may lie outside of the rows: " +
+              rowsOf(*least))
+        .help("bound the ids: `min(max(ids, 0), rows - 1)`");
     return;
   }
   std::optional<int64_t> size = recipe.tokenizerSize();

@@ -323,8 +323,10 @@ std::optional<int64_t> Tensors::toAxis(const SymbolicValue *value,
       if (hits == 0 && near != tensor.dims.end())
         d.help("that of " + near->str(/*spaced=*/true) +
                " is `axis = " + Twine(near - tensor.dims.end()) + "`");
+      else if (hits > 1)
+        d.help("the last of them is `axis = " + Twine(found) + "`");
       else
-        d.help("count from the end: `axis = -2`");
+        d.help("count from the end: `axis = -1` is the last axis");
       return std::nullopt;
     }
   }
