@@ -99,7 +99,7 @@ struct Elaborator::Parts {
       diags,     options,    emitter,  compilation, tree,     reporter,
       callStack, dimensions, tensors,  callerDims,  builtins, methodCalls,
       lookups,   dataFit,    declarer, current,     recipe};
-  UnusedWarnings unused{diags, compilation, tree};
+  UnusedWarnings unused{diags, compilation, tree, overrides};
 };
 
 Elaborator::Elaborator(SourceManager &sources, Diagnostics &diags,

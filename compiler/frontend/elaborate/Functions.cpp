@@ -86,18 +86,28 @@ void Functions::warnAboutOtherNames(const Method &forward,
     Dims each = {callerDims.get("B"), callerDims.get("T")};
     return input.elem == Elem::Int && Dims(input.dims) == each;
   };
-  const Block *generate = compilation.block("generate");
-  if (!generate || inputs.size() != 1 || inputs[0].name == "tokens" ||
-      !isText(inputs[0]))
+  bool hasEncoder = readsPrompts(forward);
+  auto isOther = [&](const Emitter::Input &input) {
+    return input.name != "tokens" &&
+           !(hasEncoder && (input.name == "source" || input.name == "present"));
+  };
+  const Emitter::Input *other = llvm::find_if(inputs, isOther);
+  bool takesTokens = llvm::any_of(inputs, [](const Emitter::Input &input) {
+    return input.name == "tokens";
+  });
+  bool isOnlyText = inputs.size() == 1 && isText(inputs[0]);
+  if (!compilation.block("generate") || other == inputs.end() ||
+      !(takesTokens || isOnlyText))
     return;
   for (const Parameter &parameter : forward.parameters)
-    if (parameter.name == inputs[0].name)
+    if (parameter.name == other->name)
       diags
           .warning(221, parameter.range,
                    "nothing is generated: texts fill `tokens`, and nothing "
                    "that is called `" +
                        parameter.name + "`")
-          .help("what is continued is called `tokens`");
+          .help(takesTokens ? "compute it of `tokens`, or take `generate` out"
+                            : "what is continued is called `tokens`");
 }
 
 std::vector<CallArg>

@@ -70,6 +70,12 @@ const Expr *Overrides::use(Override &define, Wanted wanted) {
   return trees.storage.back().get();
 }
 
+void Overrides::readNames(llvm::StringSet<> &read) const {
+  for (const auto &expr : trees.storage)
+    if (expr->kind == ExprKind::Name)
+      read.insert(expr->text);
+}
+
 /// What `name` of other libraries is among `entries` of a recipe, else empty.
 static StringRef calledHere(StringRef name,
                             llvm::ArrayRef<std::string> entries) {

@@ -11,6 +11,7 @@
 #include "compiler/frontend/Frontend.h"
 #include "compiler/frontend/elaborate/Compilation.h"
 #include "compiler/frontend/elaborate/InstanceTree.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <deque>
 #include <map>
@@ -50,6 +51,8 @@ public:
   /// its errors. A text is taken as it stands, but for one that begins with a
   /// quote, and for `none`.
   const ast::Expr *use(Override &define, Wanted wanted);
+  /// Adds every name that one of them reads.
+  void readNames(llvm::StringSet<> &read) const;
   /// Reports those that nothing used, with what could have been meant.
   void reportUnused();
 

@@ -328,12 +328,24 @@ void UnusedWarnings::warnAboutItems(const Unit &unit) {
         !unit.functions.lookup(name.getKey()) &&
         !unit.constants.lookup(name.getKey()))
       warnAboutDouble(unit, name.getKey());
+  // Those that the file leaves to its imports.
+  llvm::StringSet<> others;
+  overrides.readNames(others);
+  for (const auto &name : names)
+    others.insert(name.getKey());
+  auto drop = [&](const auto &own) {
+    for (const auto &entry : own)
+      others.erase(entry.getKey());
+  };
+  drop(unit.modules);
+  drop(unit.functions);
+  drop(unit.constants);
   for (const auto &constant : unit.ast->constants)
     if (!names.contains(constant->name) && !constant->name.starts_with("_"))
       diags.warning(309, constant->range,
                     "`" + constant->name + "` is never used");
   for (auto [import, imported] : llvm::zip(unit.ast->imports, unit.imports))
-    if (!definesAny(*imported, names))
+    if (!definesAny(*imported, others))
       diags.warning(310, import.range,
                     "nothing of `" + import.path + "` is used here");
 }

@@ -11,6 +11,7 @@
 #include "compiler/frontend/Diagnostics.h"
 #include "compiler/frontend/elaborate/Compilation.h"
 #include "compiler/frontend/elaborate/InstanceTree.h"
+#include "compiler/frontend/elaborate/Overrides.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace tfm {
@@ -20,8 +21,9 @@ namespace tfm {
 class UnusedWarnings {
 public:
   UnusedWarnings(Diagnostics &diags, const Compilation &compilation,
-                 const InstanceTree &tree)
-      : diags(diags), compilation(compilation), tree(tree) {}
+                 const InstanceTree &tree, const Overrides &overrides)
+      : diags(diags), compilation(compilation), tree(tree),
+        overrides(overrides) {}
 
   /// What needs no instances: values that a method computes in vain,
   /// hyperparameters, constants, imports.
@@ -43,6 +45,7 @@ private:
   Diagnostics &diags;
   const Compilation &compilation;
   const InstanceTree &tree;
+  const Overrides &overrides;
 };
 
 } // namespace tfm
