@@ -493,6 +493,10 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   out["sequence"] = e.train.sequence;
   out["accumulate"] = integer(train, "accumulate");
   out["sum"] = word(train, "sum");
+  if (std::optional<Range> sum = given(train, "sum");
+      sum && out["sum"] == "tree" && out["accumulate"] == 1)
+    hasNoEffect(*sum, "`sum` does nothing: an update is one step",
+                "it is of several: `accumulate = 8`");
   bool hasEnd = end(train, block, out);
   out["seed"] = integer(train, "seed");
   e.train.lossRange = block.range;
@@ -624,6 +628,10 @@ json::Value RecipeBuilder::loss(const Found &found) {
   if (!known(loss, kindsOf("train.loss"), "loss"))
     return std::move(out);
   out["kind"] = e.train.lossKind = loss.kind;
+  if (isOwn && loss.kind == "mse")
+    hasNoEffect(found.range,
+                "the model has a `loss` of its own, which replaces `mse`",
+                "leave it out");
   size_t before = e.diags.errors().size();
   if (loss.kind == "cross_entropy") {
     Found ignore = find(loss, "ignore", -1, Wanted::TextOrId);
@@ -759,6 +767,10 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
   if (form.kind == "sgd") {
     out["momentum"] = number(form, "momentum");
     out["nesterov"] = flag(form, "nesterov");
+    if (std::optional<Range> nesterov = given(form, "nesterov");
+        nesterov && out["nesterov"] == true && out["momentum"] == 0.0)
+      hasNoEffect(*nesterov, "`nesterov` does nothing without `momentum`",
+                  "set it: `momentum = 0.9`");
   } else {
     Found betas = find(form, "betas");
     if (betas.expr) {
@@ -824,8 +836,13 @@ json::Value RecipeBuilder::schedule(const Found &found,
   }
   if (form.kind == "wsd")
     out["shape"] = word(form, "shape");
-  if (find(form, "warmup_from_zero").expr)
+  if (Found fromZero = find(form, "warmup_from_zero"); fromZero.expr) {
     out["warmup_from_zero"] = flag(form, "warmup_from_zero");
+    if (warmup == 0 && out["warmup_from_zero"] == true)
+      hasNoEffect(fromZero.range,
+                  "`warmup_from_zero` does nothing without `warmup`",
+                  "say how many updates it has: `warmup = 100`");
+  }
   // Where the file has none, another kind is what has other entries.
   if (found.expr)
     finish(form, form.kind);

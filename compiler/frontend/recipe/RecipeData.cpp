@@ -555,6 +555,14 @@ json::Value RecipeBuilder::generateBlock(const Block *block) {
     out[name] = number(form, name);
   out["tokens"] = integer(form, "tokens");
   out["greedy"] = flag(form, "greedy");
+  for (StringRef name : {"temperature", "top_k", "top_p", "min_p", "typical_p"})
+    if (std::optional<Range> entry = given(form, name);
+        entry && out["greedy"] == true)
+      hasNoEffect(
+          *entry,
+          ("`" + name + "` does nothing: with `greedy` the best token is taken")
+              .str(),
+          "take one of them out");
   out["overflow"] = word(form, "overflow");
   json::Array stops;
   for (const Marker &stop : texts(form, "stop"))
