@@ -66,6 +66,7 @@ void Parser::parseMember(std::vector<Member> &members) {
     parsed = parseConst(member);
   } else if (tok(1).is("=")) {
     member.name = word.text;
+    checkDeclared(word);
     take();
     take();
     member.value = parseValue();
@@ -73,6 +74,7 @@ void Parser::parseMember(std::vector<Member> &members) {
   } else if (tok(1).is("(")) {
     member.kind = MemberKind::Method;
     member.name = word.text;
+    checkDeclared(word);
     member.method = parseMethod(member.doc);
     if (!member.method)
       return;

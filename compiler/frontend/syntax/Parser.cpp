@@ -136,7 +136,21 @@ bool Parser::parseName(Token &name, const Twine &what) {
     return false;
   }
   name = take();
+  bool declares = llvm::any_of(
+      StringRef("=:,)["), [&](char c) { return tok().is(StringRef(&c, 1)); });
+  if (declares)
+    checkDeclared(name);
   return true;
+}
+
+void Parser::checkDeclared(const Token &name) {
+  constexpr StringRef words[] = {"if",   "and",   "or",  "not",
+                                 "true", "false", "none"};
+  if (llvm::is_contained(words, name.text))
+    diags
+        .error(110, name.range,
+               "`" + name.text + "` is no name: expressions are made of it")
+        .help("take another one");
 }
 
 ast::Expr *Parser::parseValue() {

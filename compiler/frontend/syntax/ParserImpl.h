@@ -69,6 +69,8 @@ private:
   ast::Expr *parseValue();
   std::string takeDoc();
   bool parseName(Token &name, const llvm::Twine &what);
+  /// Reports a name that is declared and could never be read.
+  void checkDeclared(const Token &name);
   ast::TypeExpr parseType();
   ast::TypeExpr parseShape();
   void parseParameters(std::vector<ast::Parameter> &out, bool areArguments);
