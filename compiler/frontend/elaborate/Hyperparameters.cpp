@@ -201,6 +201,21 @@ SymbolicValue Hyperparameters::check(const Parameter &parameter,
   return SymbolicValue();
 }
 
+/// Makes an instance that is an argument of `node` one below it, unless a
+/// member holds it.
+static void take(Node &node, StringRef name, Node &argument) {
+  if (argument.bound)
+    return;
+  // What is made outside of a repeat stays there: below the repeat each layer
+  // would have its own. What is made for a layer is below the repeat already.
+  if (argument.repeats().size() < node.repeats().size()) {
+    argument.bound = true;
+    return;
+  }
+  argument.parent = &node;
+  argument.name = name.str();
+}
+
 bool Hyperparameters::bind(const ast::Module &decl, const Unit *unit,
                            std::vector<CallArg> &args, Range range, Node &node,
                            bool isRoot, std::vector<CallArg> &ties) {
@@ -289,10 +304,8 @@ bool Hyperparameters::bind(const ast::Module &decl, const Unit *unit,
     if (isRoot && value.is(SymbolicValue::Int))
       value = SymbolicValue::integer(
           Dim::named(parameter.name, value.dim().value(), 10 + i));
-    if (value.is(SymbolicValue::NodeRef) && !value.node()->bound) {
-      value.node()->parent = &node;
-      value.node()->name = parameter.name.str();
-    }
+    if (value.is(SymbolicValue::NodeRef))
+      take(node, parameter.name, *value.node());
     node.hyperparameters[parameter.name] = value;
   }
   return true;

@@ -162,13 +162,12 @@ static std::string bodyName(size_t index, size_t bodies) {
                      : std::to_string(bodies) + "*+" + std::to_string(index);
 }
 
-/// Makes an instance the next one of the `bodies` of `repeat`.
+/// Makes an instance the next one of the `bodies` of `repeat`. One that has
+/// been made elsewhere, such as an argument of the module around, stays there.
 static void adopt(Node &repeat, Node &layer, size_t bodies) {
-  if (!layer.bound) {
-    layer.parent = &repeat;
-    layer.bound = true;
+  if (layer.parent == &repeat)
     layer.name = bodyName(repeat.bodies.size(), bodies);
-  }
+  layer.bound = true;
   repeat.bodies.push_back(&layer);
 }
 
