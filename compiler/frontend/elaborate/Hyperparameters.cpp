@@ -201,11 +201,17 @@ SymbolicValue Hyperparameters::check(const Parameter &parameter,
   return SymbolicValue();
 }
 
-/// Makes an instance that is an argument of `node` one below it, unless a
-/// member holds it.
-static void take(Node &node, StringRef name, Node &argument) {
-  if (argument.bound)
+/// Puts an instance that is an argument of `node`, or those of a list, below
+/// it, unless a member holds them.
+static void take(Node &node, const std::string &name,
+                 const SymbolicValue &value) {
+  // From behind: of one that is there twice the first place counts.
+  if (value.is(SymbolicValue::List))
+    for (size_t i = value.items().size(); i-- > 0;)
+      take(node, name + "." + std::to_string(i), value.items()[i]);
+  if (!value.is(SymbolicValue::NodeRef) || value.node()->bound)
     return;
+  Node &argument = *value.node();
   // What is made outside of a repeat stays there: below the repeat each layer
   // would have its own. What is made for a layer is below the repeat already.
   if (argument.repeats().size() < node.repeats().size()) {
@@ -213,7 +219,7 @@ static void take(Node &node, StringRef name, Node &argument) {
     return;
   }
   argument.parent = &node;
-  argument.name = name.str();
+  argument.name = name;
 }
 
 bool Hyperparameters::bind(const ast::Module &decl, const Unit *unit,
@@ -304,8 +310,7 @@ bool Hyperparameters::bind(const ast::Module &decl, const Unit *unit,
     if (isRoot && value.is(SymbolicValue::Int))
       value = SymbolicValue::integer(
           Dim::named(parameter.name, value.dim().value(), 10 + i));
-    if (value.is(SymbolicValue::NodeRef))
-      take(node, parameter.name, *value.node());
+    take(node, parameter.name.str(), value);
     node.hyperparameters[parameter.name] = value;
   }
   return true;

@@ -32,6 +32,14 @@ std::string Node::readablePath() const {
          std::to_string(parent->first.value_or(0) + number);
 }
 
+const Node *Node::unnamed() const {
+  const Node *found = nullptr;
+  for (const Node *node = this; node->parent; node = node->parent)
+    if (!node->bound)
+      found = node;
+  return found;
+}
+
 int64_t Node::layers() const {
   if (kind == Kind::Repeat)
     return count.value();

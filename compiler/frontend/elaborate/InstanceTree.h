@@ -37,6 +37,9 @@ struct Node {
   llvm::MapVector<llvm::StringRef, SymbolicValue> hyperparameters;
   llvm::MapVector<llvm::StringRef, SymbolicValue> members;
   std::vector<Param *> params;
+  /// Instances that came as arguments and that no member holds: they are
+  /// members under the argument's name, those of lists under `name.0`.
+  std::vector<Node *> arguments;
 
   // Repeat: `count` layers, as a loop over bodies.size() different ones.
   Dim count;
@@ -62,6 +65,9 @@ struct Node {
   std::string path() const;
   /// As a person reads it, with the model's name: `GPT2.h.0.attn`.
   std::string readablePath() const;
+  /// The outermost node around this one, or itself, that nothing holds, so that
+  /// what is below it has no names; null where all is held.
+  const Node *unnamed() const;
   /// The repeats around this node, outermost first.
   llvm::SmallVector<Node *, 2> repeats() const;
 };

@@ -166,10 +166,12 @@ void Instances::elaborateBody(Node &node, std::vector<CallArg> &ties) {
                    "`" + node.decl->name + "` has no parameter `" + tie.name +
                        "` here: its condition is false");
   }
-  // Modules that came as arguments are members under the argument's name.
-  for (auto &[name, value] : node.hyperparameters)
-    if (value.is(SymbolicValue::NodeRef) && !value.node()->bound)
-      value.node()->bound = true;
+  for (const auto &[name, value] : node.hyperparameters) {
+    auto member = node.members.find(name);
+    bool isHidden = member != node.members.end();
+    if (!isHidden || !member->second.sameAs(value))
+      bindArgument(node, name.str(), value, isHidden);
+  }
 }
 
 void Instances::elaborateMember(Node &node, const Member &member, Scope &scope,
@@ -225,6 +227,22 @@ void Instances::elaborateMember(Node &node, const Member &member, Scope &scope,
   case MemberKind::Method:
     return;
   }
+}
+
+void Instances::bindArgument(Node &node, const std::string &name,
+                             const SymbolicValue &value, bool isHidden) {
+  if (value.is(SymbolicValue::List))
+    for (auto [i, item] : llvm::enumerate(value.items()))
+      bindArgument(node, name + "." + std::to_string(i), item, isHidden);
+  if (!value.is(SymbolicValue::NodeRef))
+    return;
+  // A member may hold it, or a module that it has been passed on to.
+  Node &argument = *value.node();
+  if (argument.parent != &node || argument.name != name)
+    return;
+  argument.bound = !isHidden;
+  if (argument.bound)
+    node.arguments.push_back(&argument);
 }
 
 /// Whether a value is an instance, or a list with one in it.

@@ -54,6 +54,11 @@ private:
   void elaborateBody(Node &node, std::vector<CallArg> &ties);
   void elaborateMember(Node &node, const ast::Member &member, Scope &scope,
                        std::vector<CallArg> &ties);
+  /// Makes an instance that came as an argument, or those of a list, members
+  /// under the argument's name, where nothing else holds them. If another
+  /// member has this name, it hides them: then nothing does.
+  void bindArgument(Node &node, const std::string &name,
+                    const SymbolicValue &value, bool isHidden);
   void bindMember(Node &node, llvm::StringRef name, const SymbolicValue &value,
                   Range range);
   /// The node of a list of instances, and of the lists in it; null after an

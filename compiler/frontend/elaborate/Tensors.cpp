@@ -46,6 +46,16 @@ std::optional<SymbolicTensor> Tensors::toTensor(const SymbolicValue &value,
                          "` is not known while compiling");
       return std::nullopt;
     }
+    if (const Node *unnamed = param.owner->unnamed()) {
+      StringRef text = sources.text(unnamed->range);
+      reporter
+          .error(607, unnamed->range,
+                 "no member holds what is made here, so its `" + param.name +
+                     "` has no name")
+          .help("make it a member, `name = " + text +
+                "`, and use it by its name");
+      return std::nullopt;
+    }
     for (const Node *repeat : param.owner->repeats())
       if (!emitter.insideRepeat(repeat)) {
         reporter.error(604, range,

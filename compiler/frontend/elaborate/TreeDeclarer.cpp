@@ -56,9 +56,6 @@ void TreeDeclarer::count(const Param &param) {
 }
 
 void TreeDeclarer::declare(const Node &node) {
-  auto isOwn = [&](const SymbolicValue &value) {
-    return value.is(SymbolicValue::NodeRef) && value.node()->parent == &node;
-  };
   if (node.kind != Node::Kind::List) {
     const SourceFile &file = sources.file(node.range.file);
     emitter.addModule(node, file.name(), file.line(node.range.begin));
@@ -90,12 +87,11 @@ void TreeDeclarer::declare(const Node &node) {
       tensors.locate(value.param()->range);
       count(*value.param());
       emitter.declareParam(*value.param());
-    } else if (isOwn(value) && value.node()->name == name) {
+    } else if (value.is(SymbolicValue::NodeRef) &&
+               value.node()->parent == &node && value.node()->name == name) {
       declare(*value.node());
     }
   }
-  for (const auto &[name, value] : node.hyperparameters)
-    if (isOwn(value) && value.node()->name == name &&
-        !node.members.contains(name))
-      declare(*value.node());
+  for (const Node *argument : node.arguments)
+    declare(*argument);
 }

@@ -178,7 +178,8 @@ void UnusedWarnings::warnAboutParameters() {
          node = node->parent)
       reached.insert(node);
   for (const Param &param : tree.params) {
-    if (param.used || !param.owner)
+    // What nothing holds is no part of the model.
+    if (param.used || !param.owner || param.owner->unnamed())
       continue;
     // The outermost module of which nothing is used.
     const Node *unused = nullptr;

@@ -75,6 +75,10 @@ TEST(Pages, RightCompilesWhereWrongHasTheError) {
   check(602, [](const std::string &code, bool) { return member(code); });
   check(605,
         [](const std::string &code, bool) { return member(code, "", "h(x)"); });
+  check(607, [](const std::string &code, bool) {
+    return "model M(width = 8) {\n" + code +
+           "\nforward(x: [B, width]) -> [B, width] { return q(x) }\n}\n";
+  });
 }
 
 } // namespace
