@@ -116,6 +116,8 @@ SymbolicValue Instances::instantiate(const ast::Module &decl, const Unit *unit,
   callStack.push_back({decl.name.str(), &node, range});
   elaborateBody(node, ties);
   callStack.pop_back();
+  if (isRoot)
+    dropUnnamedAliases();
   return SymbolicValue::object(SymbolicValue::NodeRef, &node);
 }
 
@@ -130,6 +132,12 @@ Node *Instances::layer(Node &repeat, int64_t index) {
   node.unit = repeat.unit;
   node.index = index;
   return &node;
+}
+
+void Instances::dropUnnamedAliases() {
+  for (Param &param : tree.params)
+    llvm::erase_if(param.aliases,
+                   [](const auto &alias) { return alias.first->unnamed(); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -229,6 +237,14 @@ void Instances::elaborateMember(Node &node, const Member &member, Scope &scope,
   }
 }
 
+/// Whether a member is an instance, or a list with it.
+static bool holds(const Node &member, const Node &instance) {
+  return &member == &instance ||
+         llvm::any_of(member.elements, [&](const Node *element) {
+           return holds(*element, instance);
+         });
+}
+
 void Instances::bindArgument(Node &node, const std::string &name,
                              const SymbolicValue &value, bool isHidden) {
   if (value.is(SymbolicValue::List))
@@ -236,13 +252,24 @@ void Instances::bindArgument(Node &node, const std::string &name,
       bindArgument(node, name + "." + std::to_string(i), item, isHidden);
   if (!value.is(SymbolicValue::NodeRef))
     return;
-  // A member may hold it, or a module that it has been passed on to.
   Node &argument = *value.node();
-  if (argument.parent != &node || argument.name != name)
-    return;
-  argument.bound = !isHidden;
-  if (argument.bound)
+  if (argument.parent == &node && argument.name == name) {
+    if (isHidden) {
+      argument.bound = false;
+      return;
+    }
+    hold(node, name, argument);
     node.arguments.push_back(&argument);
+    return;
+  }
+  // It is held elsewhere: by a member of this module, which names it then, or
+  // where it comes from, or by a module that it has been passed on to.
+  bool isMember = llvm::any_of(node.members, [&](const auto &member) {
+    return member.second.is(SymbolicValue::NodeRef) &&
+           holds(*member.second.node(), argument);
+  });
+  if (!isHidden && !isMember)
+    addAliases(argument, node, name);
 }
 
 /// Whether a value is an instance, or a list with one in it.
@@ -250,6 +277,13 @@ static bool holdsInstance(const SymbolicValue &value) {
   return value.is(SymbolicValue::NodeRef) ||
          (value.is(SymbolicValue::List) &&
           llvm::any_of(value.items(), holdsInstance));
+}
+
+void Instances::hold(Node &parent, std::string name, Node &instance) {
+  instance.parent = &parent;
+  instance.name = std::move(name);
+  instance.bound = true;
+  addLayerAliases(instance, instance, "", instance.first.value_or(0));
 }
 
 Node *Instances::makeList(Node &parent, StringRef name,
@@ -299,9 +333,7 @@ Node *Instances::makeList(Node &parent, StringRef name,
     if (item.node()->bound) {
       addElementAliases(*item.node(), list, "", place);
     } else {
-      item.node()->parent = &list;
-      item.node()->name = index;
-      item.node()->bound = true;
+      hold(list, index, *item.node());
     }
     list.elements.push_back(item.node());
   }
@@ -319,9 +351,7 @@ void Instances::bindMember(Node &node, StringRef name,
     if (value.node()->bound) {
       addAliases(*value.node(), node, name);
     } else {
-      value.node()->parent = &node;
-      value.node()->name = name.str();
-      value.node()->bound = true;
+      hold(node, name.str(), *value.node());
     }
   } else if (value.is(SymbolicValue::ParamRef)) {
     value.param()->aliases.push_back({&node, name.str()});
@@ -339,11 +369,12 @@ void Instances::addAliases(const Node &shared, const Node &at, StringRef name) {
   for (const auto &[member, value] : shared.members)
     if (value.is(SymbolicValue::NodeRef) && value.node()->parent == &shared)
       addAliases(*value.node(), at, prefix + member.str());
+  for (const Node *argument : shared.arguments)
+    addAliases(*argument, at, prefix + argument->name);
   int64_t place = 0;
   for (const Node *element : shared.elements)
     place += addElementAliases(*element, at, prefix, place);
-  for (const Node *body : shared.bodies)
-    addAliases(*body, at, prefix + body->name);
+  addLayerAliases(shared, at, prefix, 0);
 }
 
 int64_t Instances::addElementAliases(const Node &shared, const Node &at,
@@ -352,15 +383,27 @@ int64_t Instances::addElementAliases(const Node &shared, const Node &at,
     addAliases(shared, at, prefix + std::to_string(place));
     return 1;
   }
-  // Layers are numbered as those that a list makes are.
-  auto period = static_cast<int64_t>(shared.bodies.size());
-  for (auto [i, body] : llvm::enumerate(shared.bodies)) {
-    int64_t first = place + static_cast<int64_t>(i);
-    addAliases(
-        *body, at,
-        prefix + (period == 1 && first == 0
-                      ? "*"
-                      : std::to_string(period) + "*+" + std::to_string(first)));
-  }
+  addLayerAliases(shared, at, prefix, place);
   return shared.layers();
+}
+
+void Instances::addLayerAliases(const Node &repeat, const Node &at,
+                                const std::string &prefix, int64_t place) {
+  auto period = static_cast<int64_t>(repeat.bodies.size());
+  for (auto [i, body] : llvm::enumerate(repeat.bodies)) {
+    int64_t first = place + static_cast<int64_t>(i);
+    bool isOwn = body->parent == &repeat;
+    if (isOwn && &at != &repeat)
+      addAliases(*body, at,
+                 prefix + (period == 1 && first == 0
+                               ? "*"
+                               : std::to_string(period) + "*+" +
+                                     std::to_string(first)));
+    // A `*` in the prefix is the number of a layer around the parameters, which
+    // are not those of layers here.
+    if (isOwn || StringRef(prefix).contains('*'))
+      continue;
+    for (int64_t layer = 0; layer < repeat.iterations(); ++layer)
+      addAliases(*body, at, prefix + std::to_string(first + layer * period));
+  }
 }

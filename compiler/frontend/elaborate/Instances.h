@@ -55,12 +55,14 @@ private:
   void elaborateMember(Node &node, const ast::Member &member, Scope &scope,
                        std::vector<CallArg> &ties);
   /// Makes an instance that came as an argument, or those of a list, members
-  /// under the argument's name, where nothing else holds them. If another
-  /// member has this name, it hides them: then nothing does.
+  /// under the argument's name, or aliases where something else holds them. If
+  /// another member has this name, it hides them: then they are neither.
   void bindArgument(Node &node, const std::string &name,
                     const SymbolicValue &value, bool isHidden);
   void bindMember(Node &node, llvm::StringRef name, const SymbolicValue &value,
                   Range range);
+  /// Makes an instance, a repeat or a list a member of this name.
+  void hold(Node &parent, std::string name, Node &instance);
   /// The node of a list of instances, and of the lists in it; null after an
   /// error where anything else is in it.
   Node *makeList(Node &parent, llvm::StringRef name, const SymbolicValue &value,
@@ -71,6 +73,12 @@ private:
   /// returns how many places it takes.
   int64_t addElementAliases(const Node &shared, const Node &at,
                             const std::string &prefix, int64_t place);
+  /// The same of the layers of a repeat, whose first one has the number
+  /// `place`; at the repeat itself of layers that are instances from elsewhere.
+  void addLayerAliases(const Node &repeat, const Node &at,
+                       const std::string &prefix, int64_t place);
+  /// Drops the names that parameters have below what nothing holds.
+  void dropUnnamedAliases();
 
   const SourceManager &sources;
   Compilation &compilation;
