@@ -357,9 +357,12 @@ void Reader::sumModules() {
               product(param.formula, innerWords, count), layer);
     }
     if (auto aliases = param.op.getAliases())
-      for (auto alias : aliases->getAsRange<StringAttr>())
-        report.modules[enclosing(alias.getValue())].tied.push_back(
-            param.path.str());
+      for (auto alias : aliases->getAsRange<StringAttr>()) {
+        auto &tied = report.modules[enclosing(alias.getValue())].tied;
+        // Layers of one instance are it each.
+        if (!llvm::is_contained(tied, param.path))
+          tied.push_back(param.path.str());
+      }
   }
   for (auto [member, formula, layers] :
        llvm::zip(report.modules, sums, layerSums)) {

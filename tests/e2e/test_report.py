@@ -498,6 +498,12 @@ class Json(unittest.TestCase):
         self.assertGreater(answer["flops"]["forward_per_token"], 2 * weights)
         self.assertLess(answer["flops"]["forward_per_token"], 2.25 * weights)
 
+    def test_layers_of_one_instance_are_it_once(self):
+        source = ("model M(vocab = 5, width = 4) {\n  wte = Embedding(vocab, width)\n  b = Linear(width, width)\n"
+                  "  h = repeat(3) b\n  forward(tokens: int[B, T]) -> [B, T, vocab] { return h(wte(tokens)) @ wte.weight.T }\n}\n")
+        text = tfmc("report", "-", stdin=source).stdout
+        self.assertRegex(text, r"\n +h: 3 x Linear +0 +0\.0% +0  is b\.weight, b\.bias\n")
+
     def test_what_is_read_twice_again_and_again(self):
         """Ways from a value to what it is made of: 2 ** 60."""
         for first, again, last in (("i = tokens", "i = max(i, i)", "x = wte(i)"),
