@@ -476,7 +476,8 @@ void declare(CLI::App &app, Commands &commands) {
       ->excludes(exportation->get_option("--partial"));
   exportation->callback([&commands] {
     if (commands.exportation.weights.empty() && !commands.exportation.seed)
-      throw CLI::RequiredError("--weights");
+      throw CLI::RequiredError("--weights is required, or --seed",
+                               CLI::ExitCodes::RequiredError);
   });
   exportation
       ->add_option(

@@ -13,6 +13,7 @@
 #include "runtime/files/checkpoint.h"
 #include "runtime/files/model_files.h"
 #include "runtime/files/weights.h"
+#include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
 #include "runtime/support/progress.h"
 #include "runtime/support/utf8.h"
@@ -100,6 +101,10 @@ void requireNoneOfModel(const std::string &path, const tfm_model &model) {
        {recipe.data.directory, recipe.tokenizer.directory})
     requireEach({source.substr(source.rfind('/') + 1)}, directory,
                 "what this program was built from");
+  // Which models this one imports it does not know.
+  if (path.ends_with(".tfm") && fileExists(path))
+    throw InputError(path + " is a file of a model, and would be overwritten: "
+                            "write to another file");
   DataSpec data = recipe.data;
   try {
     data = withMatches(data);

@@ -43,7 +43,7 @@ static std::string freeRunFolder(const tfm_model &model) {
   bool isNamed = !stem.empty() && stem != "<stdin>";
   std::string base = "runs/" + (isNamed ? stem : model.name);
   std::string folder = base;
-  for (int i = 2; holdsWeights(folder) || isLocked(folder); ++i)
+  for (int i = 2; !isFreeForRun(folder) || isLocked(folder); ++i)
     folder = base + "-" + std::to_string(i);
   return folder;
 }
@@ -82,6 +82,14 @@ static void noteMissingBegin(const Recipe &recipe, const Tokenizer &tokenizer,
 static void requireRunFolder(const tfm_model &descriptor,
                              TrainOptions &options) {
   std::string older = options.resume.empty() ? "" : runOfOlder(options.resume);
+  const std::string lowest = options.resume + "/model.safetensors";
+  if (!options.resume.empty() && fileExists(lowest) &&
+      isSameFile(options.resume, runAround(options.resume) + "/best"))
+    throw InputError(options.resume +
+                     " has the weights of a run alone, and no "
+                     "checkpoint to go on from: begin with "
+                     "them with --init " +
+                     shellWord(lowest));
   bool namesNew = !options.out.empty();
   if (!namesNew && options.resume.empty())
     options.nextOut = [&descriptor] { return freeRunFolder(descriptor); };

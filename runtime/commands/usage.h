@@ -305,9 +305,10 @@ inline std::string failure(const CLI::App *app, const CLI::Error &error) {
   if (isExtra)
     what = "did not expect " + join(extras, " ");
   std::string required = what.substr(0, what.find(" is required"));
+  bool isMissing = required.size() < what.size();
   if (isExtra) {
     help = suggestion(closestOption(*last, extras));
-  } else if (required.size() < what.size()) {
+  } else if (isMissing) {
     // What is said to be missing may have been given before the command, or
     // under another name.
     for (const std::string &word : extras)
@@ -340,7 +341,7 @@ inline std::string failure(const CLI::App *app, const CLI::Error &error) {
         help = suggestion("-D " + define);
     }
   // `generate run` for `generate --weights run`.
-  if (!isExtra && help.empty() && !extras.empty() &&
+  if (isMissing && !isExtra && help.empty() && !extras.empty() &&
       required.starts_with("--") && !extras.front().starts_with("-"))
     help = suggestion(required + " " + extras.front());
   return command + ": " + what + "\n" + help + "Run `" + command +

@@ -204,9 +204,10 @@ private:
 class ExampleFile {
 public:
   ExampleFile(const DataSpec &data, uint32_t index, std::string path,
-              Messages &messages, std::vector<Example> &examples)
+              Messages &messages, std::vector<Example> &examples,
+              const char *otherField)
       : data(data), index(index), path(std::move(path)), messages(messages),
-        examples(examples) {}
+        examples(examples), otherField(otherField) {}
 
   /// One JSON document per line, or an array of them.
   void readJson(std::string_view text) {
@@ -266,8 +267,8 @@ private:
         add(messages.read(*field, toolsOf(document, where), where), number,
             isLine);
       else
-        add(fieldOf(document, data.field, where, ": json(..., field = NAME)"),
-            std::string::npos, number, isLine);
+        add(fieldOf(document, data.field, where, otherField), std::string::npos,
+            number, isLine);
       return;
     }
     std::string prompt = fieldOf(document, "prompt", where);
@@ -300,6 +301,7 @@ private:
   std::string path;
   Messages &messages;
   std::vector<Example> &examples;
+  const char *otherField; ///< how to name another one than `data.field`
 };
 
 /// Whether pairs are JSON documents. A prompt may begin with a bracket, too:
@@ -340,7 +342,7 @@ std::string readTextFile(const std::string &path) {
 }
 
 void readFiles(const DataSpec &data, const FindChat &chat,
-               std::vector<Example> &examples) {
+               std::vector<Example> &examples, const char *otherField) {
   Messages messages(chat, data.answersOnly);
   if (data.kind != "lines" && data.kind != "json" && data.kind != "pairs")
     throw InputError("data " + data.kind + " is not supported");
@@ -351,7 +353,8 @@ void readFiles(const DataSpec &data, const FindChat &chat,
         locateFile(data.files[i], data.directory, "the data file", "--data");
     std::string documents = readTextFile(path);
     size_t before = examples.size();
-    ExampleFile file(data, static_cast<uint32_t>(i), path, messages, examples);
+    ExampleFile file(data, static_cast<uint32_t>(i), path, messages, examples,
+                     otherField);
     if (data.kind == "json" ||
         (data.kind == "pairs" && looksLikeJson(documents)))
       file.readJson(documents);
@@ -500,13 +503,14 @@ std::string Example::place(const DataSpec &data) const {
   return path + (isLine ? ":" : ", document ") + std::to_string(number);
 }
 
-std::vector<Example> readExamples(const DataSpec &spec, const FindChat &chat) {
+std::vector<Example> readExamples(const DataSpec &spec, const FindChat &chat,
+                                  const char *otherField) {
   DataSpec data = withDefaults(spec);
   std::vector<Example> examples;
   if (isGenerated(data))
     examples = makeExpressions(data);
   else
-    readFiles(data, chat, examples);
+    readFiles(data, chat, examples, otherField);
   if (!data.answerAfter.empty())
     for (Example &example : examples) {
       // What ends the example begins no answer.

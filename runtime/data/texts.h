@@ -93,8 +93,10 @@ using FindChat = std::function<ChatTemplate()>;
 /// `chat` is for. `pairs` are lines of a prompt, a tab and an answer, or
 /// JSON documents with `prompt` and `answer`. The sums are those of
 /// `numpy.random.default_rng(seed).integers(0, max + 1, size=(count, 2))`.
-std::vector<Example> readExamples(const DataSpec &data,
-                                  const FindChat &chat = {});
+/// `otherField` is how to name another one than `data.field`, for messages.
+std::vector<Example>
+readExamples(const DataSpec &data, const FindChat &chat = {},
+             const char *otherField = ": json(..., field = NAME)");
 
 } // namespace tfm
 

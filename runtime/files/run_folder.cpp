@@ -435,6 +435,25 @@ static bool isNameOfRun(const std::string &name) {
   return isOfRun;
 }
 
+bool isFreeForRun(const std::string &folder) {
+  std::error_code none;
+  if (!fs::exists(fs::symlink_status(folder, none)))
+    return true;
+  if (!isFolder(folder) || holdsWeights(folder))
+    return false;
+  for (fs::directory_iterator entry(folder, none), end; !none && entry != end;
+       entry.increment(none)) {
+    std::string name = entry->path().filename().string();
+    // A kill leaves files of the run under temporary names,
+    // `NAME.0123abcd.tmp`.
+    if (size_t ending = name.rfind('.'); name.ends_with(".tmp"))
+      name = name.substr(0, name.rfind('.', ending - 1));
+    if (!isNameOfRun(name) && name != "best")
+      return false;
+  }
+  return !none;
+}
+
 void requireNoFileOf(const std::string &folder, const std::string &path) {
   fs::path file(path);
   fs::path parent = file.has_parent_path() ? file.parent_path() : ".";

@@ -124,6 +124,10 @@ bool holdsCheckpoint(const std::string &folder);
 /// Whether a folder holds weights, of a run or published ones.
 bool holdsWeights(const std::string &folder);
 
+/// Whether a run may take a folder that nobody named: there is none, or nothing
+/// in it but what a run leaves that ends before its first checkpoint.
+bool isFreeForRun(const std::string &folder);
+
 /// Finishes a checkpoint that was cut short in `path`, if that is a run's
 /// folder in which nobody is training; for commands that only read. How many
 /// of the older ones are kept is for training to decide: all of them are.

@@ -495,6 +495,8 @@ data text("tale.txt", validation = 0.0)
             result = tfmc("tokenizer", "-", "--field", "text", stdin=json.dumps([{"text": text}]), cwd=folder)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual((pathlib.Path(folder) / "merges.txt").read_text(), merges[0])
+            result = tfmc("tokenizer", "-", "--field", "nope", stdin=json.dumps([{"text": text}]), cwd=folder)
+            self.assert_fault(result, 'in the field "nope", but in "text": --field NAME\n')
 
     def test_every_error_code(self):
         result = tfmc("explain")
@@ -606,7 +608,7 @@ class Output(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "out"
             for command in (["build", GPT2, "--emit", "ast"], ["report", GPT2]):
-                path.write_text("old")
+                path.write_text("model = old")
                 path.chmod(0o640)
                 words = shlex.join(str(word) for word in (TFMC, *command, "-o", path))
                 # Files may grow to one block of 512 bytes.
@@ -614,7 +616,7 @@ class Output(unittest.TestCase):
                 result = run("sh", "-c", script)
                 self.assertEqual(result.returncode, 1, result)
                 self.assertIn(f"cannot write {path}: the file would pass the size limit", result.stderr)
-                self.assertEqual(path.read_text(), "old")
+                self.assertEqual(path.read_text(), "model = old")
                 self.assertEqual(os.listdir(folder), ["out"])
                 self.assertEqual(tfmc(*command, "-o", path).returncode, 0)
                 self.assertEqual(path.read_text(), tfmc(*command).stdout)
@@ -666,6 +668,38 @@ class Output(unittest.TestCase):
                 self.assertEqual(result.returncode, 1, arguments)
                 self.assertRegex(result.stderr, "other.tfm(: it is| would overwrite) a file of a model")
                 self.assertEqual(other.read_text(), "mine")
+
+    def test_a_tree_is_written_over_a_tree_alone(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            kept = {"data.txt": "model of all\n", "other.tfm": "import \"mine.tfm\"\n", "library.txt": "module M() {\n"}
+            for file, text in kept.items():
+                (folder / file).write_text(text)
+            for file, why in (("data.txt", "it is no tree that `--emit ast` wrote: name another file, or remove it"),
+                              ("library.txt", "it is no tree that"), ("other.tfm", "it is a file of a model"),
+                              (".", "it is a folder")):
+                result = tfmc("build", GPT2, "--emit", "ast", "-o", file, cwd=folder)
+                self.assertEqual(result.returncode, 1, result)
+                self.assertIn(f"cannot write {file}: {why}", result.stderr)
+            for file, text in kept.items():
+                self.assertEqual((folder / file).read_text(), text)
+            for model in ("gpt2", "multiplication", "gpt2"):
+                result = tfmc("build", MODELS / f"{model}.tfm", "--emit", "ast", "-o", "tree", cwd=folder)
+                self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertTrue((folder / "tree").read_text().startswith("model GPT2("))
+
+    def test_a_module_is_written_over_no_source(self):
+        with tempfile.TemporaryDirectory() as name:
+            out = pathlib.Path(name) / "out.tfm"
+            for text in ("/// Mine.\nmodel M() {\n", "module attributes() {\n"):
+                out.write_text(text)
+                result = tfmc("build", MODELS / "addition.tfm", "--emit", "tfm", "-o", out)
+                self.assertEqual((result.returncode, result.stderr),
+                                 (1, f"tfmc: error: cannot write {out}: it is a file of a model\n"))
+                self.assertEqual(out.read_text(), text)
+            out.unlink()
+            for _ in range(2):
+                self.assertEqual(tfmc("build", MODELS / "addition.tfm", "--emit", "tfm", "-o", out).returncode, 0)
 
     def test_what_weights_are_read_with_is_not_overwritten(self):
         with tempfile.TemporaryDirectory() as name:
@@ -793,6 +827,24 @@ class Output(unittest.TestCase):
                                     text=True, check=False)
         self.assertEqual(result.returncode, 1)
         self.assertIn("No space left", result.stderr)
+
+    def test_help_that_cannot_be_written(self):
+        for option in ("--help", "--version"):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                result = subprocess.run([TFMC, option], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual((result.returncode, result.stderr),
+                             (1, "tfmc: error: cannot write to standard output: No space left on device\n"))
+
+    def test_colour_on_a_terminal(self):
+        environment = {name: text for name, text in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"}
+        for added, is_coloured in (({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False)):
+            terminal, other = os.openpty()
+            result = subprocess.run([TFMC, "check", "-"], input="model", stdout=subprocess.PIPE, stderr=other, text=True,
+                                    env=environment | added, check=False)
+            os.close(other)
+            self.assertEqual(result.returncode, 1)
+            self.assertEqual(b"\x1b" in os.read(terminal, 10000), is_coloured, added)
+            os.close(terminal)
 
     def test_no_colour_where_no_terminal_is(self):
         environment = {name: text for name, text in os.environ.items() if name != "NO_COLOR"}
@@ -1031,6 +1083,16 @@ class Run(unittest.TestCase):
             self.assertEqual(result.stderr, "tfmc run: -D: what follows `generate` belongs to the "
                              "binary: write -D n=4 before it\nRun `tfmc run --help` for more "
                              "information.\n")
+
+
+    def test_a_text_that_begins_as_an_override(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for option in ("--prompt", "--stop"):
+                result = tfmc("run", MODELS / "addition.tfm", "generate", option, "-D1=2", "--weights", "no/such",
+                              environment={"XDG_CACHE_HOME": folder})
+                # The binary tells of it, which has no such letter or file.
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertRegex(result.stderr, "(?m)^error: .*('-'|no/such)")
 
 
 class New(unittest.TestCase):

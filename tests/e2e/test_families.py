@@ -718,6 +718,10 @@ class Folders(unittest.TestCase):
             self.assertIn(f"tfmc run {self.model} generate", told[0].stdout)
             self.assertIn(f"`tfmc run {self.model} generate --help`", told[1].stderr)
             self.assertNotIn("model.tfm", told[0].stdout + told[1].stderr)
+        # What is drawn is not that of the folder.
+        drawn = tfmc("run", self.model, "export", "--seed", "1", "-o", os.path.join(self.folder.name, "drawn.safetensors"),
+                     environment=environment)
+        self.assertEqual(drawn.returncode, 0, drawn.stderr)
         for words in (["train"], ["data"], ["eval", "--data", "text.txt"]):
             result = tfmc("run", self.model, *words)
             self.assertEqual(result.returncode, 1)

@@ -1303,6 +1303,13 @@ class Run(unittest.TestCase):
             self.assertEqual(len(list(pathlib.Path(folder).rglob("addition"))), 2)
             self.assertEqual(tfmc_run("eval", "--weights", "no/such").returncode, 1)
 
+            # No file of a model makes way for weights, whoever imports it.
+            other = pathlib.Path(folder) / "other.tfm"
+            other.write_text("mine")
+            result = tfmc_run("export", "--seed", "1", "-o", other)
+            self.assertEqual((result.returncode, other.read_text()), (1, "mine"), result.stderr)
+            self.assertIn("other.tfm is a file of a model, and would be overwritten", result.stderr)
+
 
 class Build(unittest.TestCase):
     def test_depth_costs_no_code(self):

@@ -55,8 +55,9 @@ void tfm::addDefineOption(CLI::App &command, std::vector<std::string> &texts) {
 }
 
 void tfm::printDiagnostics(const Diagnostics &diagnostics) {
+  // Of an empty one https://no-color.org says that it is none.
   bool color = llvm::sys::Process::StandardErrHasColors() &&
-               !llvm::sys::Process::GetEnv("NO_COLOR");
+               llvm::sys::Process::GetEnv("NO_COLOR").value_or("").empty();
   diagnostics.print(llvm::errs(), color);
   if (diagnostics.hasBug())
     leaveWithBug("an invalid program, see above");

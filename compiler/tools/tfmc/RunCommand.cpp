@@ -141,6 +141,9 @@ static void touch(const std::string &path) {
 static void refuseDefines(const std::vector<std::string> &command) {
   for (size_t i = 0; i != command.size(); ++i) {
     llvm::StringRef define = command[i];
+    // A text may begin so.
+    if (llvm::is_contained({"--prompt", "--stop", "--logit-bias"}, define))
+      ++i;
     if (!define.consume_front("-D"))
       continue;
     if (define.empty() && i + 1 != command.size())
@@ -260,8 +263,10 @@ static std::vector<std::string> withWeights(std::vector<std::string> command,
   bool takesWeights =
       llvm::is_contained({"generate", "logits", "export"}, command.front());
   bool isGiven = llvm::any_of(command, [&](llvm::StringRef word) {
-    return word == "--weights" || word.starts_with("--weights=") ||
-           asksForHelp(word);
+    llvm::StringRef option = word.split('=').first;
+    // What `--seed` draws takes the place of weights.
+    return option == "--weights" || asksForHelp(word) ||
+           (option == "--seed" && command.front() == "export");
   });
   if (takesWeights && !isGiven)
     command.insert(command.begin() + 1, {"--weights", folder});

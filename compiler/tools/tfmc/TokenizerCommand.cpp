@@ -53,7 +53,7 @@ static std::string readTexts(const Arguments &arguments) {
   data.kind = "json";
   data.field = arguments.field;
   std::string text;
-  for (const Example &example : readExamples(data))
+  for (const Example &example : readExamples(data, {}, ": --field NAME"))
     text += example.text + "\n";
   return text;
 }

@@ -17,8 +17,10 @@
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/ErrorHandling.h"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <iostream>
 #include <new>
@@ -87,8 +89,11 @@ int main(int argc, char **argv) {
     // CLI11 writes help through std::cout. Nothing that is left needs its
     // destructor.
     std::cout.flush();
-    if (!std::cout || fflush(stdout) != 0)
+    if (!std::cout || fflush(stdout) != 0) {
+      fprintf(stderr, "tfmc: error: cannot write to standard output: %s\n",
+              strerror(errno));
       status = 1;
+    }
     _exit(status);
   } catch (const std::bad_alloc &) {
     outOfMemory();

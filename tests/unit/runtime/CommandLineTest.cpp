@@ -315,6 +315,9 @@ TEST_F(CommandLine, NamesTheOptionThatMayHaveBeenMeant) {
   expectHelp("eval run", "--weights is required",
              "Did you mean `--weights run`?\n");
   expectHelp("eval --weights", "--weights needs a value", "");
+  expectHelp("export -o F", "--weights is required, or --seed", "");
+  expectHelp("train --steps 0 extra",
+             "--steps: must be a whole number of at least 1, not 0", "");
   expectHelp("data --part validate",
              "--part: must be one of train, validation, not validate",
              "Did you mean `validation`?\n");
@@ -994,6 +997,10 @@ TEST_F(CommandLine, AnOlderCheckpointGoesOnInAnotherFolder) {
   for (const char *out : {"run/step-300", "run/best"})
     expectError(std::string("train --overwrite --steps 3 --out ") + out,
                 {" is a place for checkpoints of the run in run"});
+  for (const char *out : {"", " --out new"})
+    expectError(std::string("train --resume run/best") + out,
+                {"no checkpoint to go on from: begin with them with --init "
+                 "run/best/model.safetensors\n"});
   EXPECT_EQ(run("train --resume run/step-200 --out new --steps 300").code, 0);
   EXPECT_EQ(run("train --resume run --steps 300").code, 0);
 }
@@ -1280,6 +1287,16 @@ TEST_F(CommandLine, RunsGetTheirOwnFolders) {
   ASSERT_EQ(run("train --steps 10").code, 0);
   EXPECT_TRUE(std::filesystem::exists(folder / "runs/toy/model.safetensors"));
   EXPECT_TRUE(std::filesystem::exists(folder / "runs/toy-2/model.safetensors"));
+  // What is somebody's is none of theirs; what a kill has left is.
+  folder.write("runs/toy-3", "a file");
+  std::filesystem::create_symlink("nowhere", folder / "runs/toy-4");
+  std::filesystem::create_directories(folder / "runs/toy-5");
+  folder.write("runs/toy-5/notes.tmp", "mine");
+  std::filesystem::create_directories(folder / "runs/toy-6/best");
+  folder.write("runs/toy-6/log.jsonl", "");
+  folder.write("runs/toy-6/tokenizer.json.0123abcd.tmp", "");
+  EXPECT_NE(run("train --steps 10").out.find("saved in runs/toy-6"),
+            std::string::npos);
 }
 
 #ifndef TFM_SANITIZED
