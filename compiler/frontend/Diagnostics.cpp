@@ -27,6 +27,14 @@ bool Diagnostics::hasBug() const {
 
 bool Diagnostics::isFull() const { return kept.size() >= maxErrors; }
 
+/// Whether something of this code is said of a place.
+static auto isAt(ErrorCode code, Range range) {
+  return [=](const Diagnostic &d) {
+    return d.code == code && d.range.file == range.file &&
+           d.range.begin == range.begin;
+  };
+}
+
 Diagnostic &Diagnostics::error(ErrorCode code, Range range,
                                const llvm::Twine &message) {
   // What is said of characters that are no token follows from that.
@@ -35,14 +43,17 @@ Diagnostic &Diagnostics::error(ErrorCode code, Range range,
       return ignored();
   if (isFull() || !seen.insert({code, range.file, range.begin}).second)
     return ignored();
+  llvm::erase_if(warnings, isAt(code, range));
   kept.push_back({code, range, message.str(), {}, {}, {}, false});
   return kept.back();
 }
 
 Diagnostic &Diagnostics::warning(ErrorCode code, Range range,
                                  const llvm::Twine &message) {
+  // It keeps no error from being told, which may yet come.
   if (warnings.size() >= maxErrors ||
-      !seen.insert({code, range.file, range.begin}).second)
+      seen.count({code, range.file, range.begin}) ||
+      llvm::any_of(warnings, isAt(code, range)))
     return ignored();
   warnings.push_back({code, range, message.str(), {}, {}, {}, true});
   return warnings.back();

@@ -103,6 +103,22 @@ TEST(Diagnostics, ABugIsNoMistake) {
   EXPECT_TRUE(diagnostics.hasBug());
 }
 
+// Of one place all that is said is the first of a code, but an error is said.
+TEST(Diagnostics, AWarningHidesNoError) {
+  SourceManager sources;
+  Diagnostics diagnostics(sources);
+  Range range{0, 3, 5};
+  diagnostics.warning(221, range, "a warning");
+  diagnostics.warning(221, range, "another");
+  EXPECT_FALSE(diagnostics.hasErrors());
+  EXPECT_TRUE(diagnostics.hasWarnings());
+  diagnostics.error(221, range, "an error");
+  diagnostics.warning(221, range, "a warning");
+  ASSERT_EQ(diagnostics.errors().size(), 1u);
+  EXPECT_EQ(diagnostics.errors().front().message, "an error");
+  EXPECT_FALSE(diagnostics.hasWarnings());
+}
+
 TEST(Diagnostics, AFileThatCannotBeRead) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   SourceManager sources;
