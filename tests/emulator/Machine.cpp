@@ -15,6 +15,7 @@
 
 #include <cstring>
 #include <sys/mman.h>
+#include <tuple>
 
 #ifdef __x86_64__
 #include <xmmintrin.h>
@@ -192,19 +193,19 @@ void Machine::enter() {
 
 void Machine::leave(Wait wait) {
   Thread &thread = *current;
-  thread.wait = wait;
+  warps[thread.id / 32].waits[thread.id % 32] = wait;
   scheduler.resume(thread.fiber);
 }
 
 void Machine::wake(Thread &thread) {
-  thread.wait = {};
+  warps[thread.id / 32].waits[thread.id % 32] = {};
   ready.push_back(&thread);
 }
 
 void Machine::end() {
   polls = 0;
   Thread &thread = *current;
-  thread.ended = true;
+  warps[thread.id / 32].ended |= 1u << thread.id % 32;
   ++endedCount;
   Site site = 0;
   size_t count = 0;
@@ -356,16 +357,16 @@ Fault Machine::deadlock() const {
               kernel->name, blockIndex[0], blockIndex[1], blockIndex[2]);
   for (size_t begin = 0; begin < threads.size();) {
     const Thread &first = threads[begin];
+    auto state = [&](const Thread &thread) {
+      const Wait &wait = waitOf(thread);
+      return std::tuple(hasEnded(thread), wait.what, wait.site, wait.object);
+    };
     size_t end = begin + 1;
-    for (; end < threads.size(); ++end)
-      if (const Thread &thread = threads[end];
-          thread.ended != first.ended || thread.wait.what != first.wait.what ||
-          thread.wait.site != first.wait.site ||
-          thread.wait.object != first.wait.object)
-        break;
+    while (end < threads.size() && state(threads[end]) == state(first))
+      ++end;
     text += formatv("; threads {0} to {1} {2}", begin, end - 1,
-                    first.ended ? std::string("have ended")
-                                : "wait " + waitsFor(first.wait));
+                    hasEnded(first) ? std::string("have ended")
+                                    : "wait " + waitsFor(waitOf(first)));
     begin = end;
   }
   return {Fault::Kind::Deadlock, std::move(text)};
@@ -522,7 +523,7 @@ void Machine::awaitCopies(uint32_t groups) {
   while (current->groups.size() > groups) {
     for (const Copy &copy : current->groups.front())
       arriveAt(copy, current->id, current->clock.own);
-    current->groups.pop_front();
+    current->groups.erase(current->groups.begin());
   }
 }
 
@@ -596,30 +597,29 @@ uint32_t Machine::needs(const Wait &wait) const {
 /// ended (0): no lane that waits elsewhere may need it there, but for those
 /// that have been here and `wentOn`.
 void Machine::checkConverged(Site site, uint32_t needed, uint32_t wentOn) {
-  uint32_t warp = current->id / 32, lane = current->id % 32;
-  uint32_t elsewhere = 0, gone = 0;
+  uint32_t number = current->id / 32, lane = current->id % 32;
+  const Warp &warp = warps[number];
+  uint32_t awaited = needed & ~wentOn, gone = awaited & warp.ended;
+  uint32_t elsewhere = 0;
   Site there = 0;
-  for (uint32_t other = 0; other < 32; ++other) {
-    const Thread &thread = threads[warp * 32 + other];
-    if ((needed & ~wentOn) >> other & 1 && thread.ended)
-      gone |= 1u << other;
-    if (thread.ended || thread.wait.what == Wait::For::Nothing ||
-        thread.wait.site == site || !(needs(thread.wait) >> lane & 1))
-      continue;
-    if (site && !((needed & ~wentOn) >> other & 1))
+  for (uint32_t others = (site ? awaited : ~0u) & ~warp.ended; others;
+       others &= others - 1) {
+    uint32_t other = llvm::countr_zero(others);
+    const Wait &wait = warp.waits[other];
+    if (wait.site == site || !(needs(wait) >> lane & 1))
       continue;
     elsewhere |= 1u << other;
-    there = thread.wait.site;
+    there = wait.site;
   }
   if (elsewhere)
     fail(Fault::Kind::Divergence,
          formatv("{0} {1}, while {2} wait for it at {3}", name(*current),
                  site ? "is at " + location(site) : std::string("has ended"),
-                 name(warp, elsewhere), location(there)));
+                 name(number, elsewhere), location(there)));
   if (gone)
     fail(Fault::Kind::Divergence,
          formatv("{0} is at {1}, but {2} have ended", name(*current),
-                 location(site), name(warp, gone)));
+                 location(site), name(number, gone)));
 }
 
 void Machine::collective(Site site, WarpOp op, uint32_t kind, uint32_t mask,
@@ -629,7 +629,7 @@ void Machine::collective(Site site, WarpOp op, uint32_t kind, uint32_t mask,
     fail(Fault::Kind::Misuse, formatv("{0} is not in the mask {1:x} at {2}",
                                       name(*current), mask, location(site)));
   checkConverged(site, mask);
-  std::vector<Collective> &pending = warps[current->id / 32];
+  std::vector<Collective> &pending = warps[current->id / 32].pending;
   auto here = llvm::find_if(pending, [&](const Collective &each) {
     return each.site == site && each.op == op && each.kind == kind &&
            each.mask == mask && !(each.arrived & self);
@@ -696,7 +696,7 @@ void Machine::perform(Collective &collective) {
   case WarpOp::WarpgroupAwait: {
     Warpgroup &warp = readers[collective.first / 32];
     while (warp.groups.size() > collective.kind)
-      warp.groups.pop_front();
+      warp.groups.erase(warp.groups.begin());
     warp.fenced = false;
     return;
   }
@@ -936,7 +936,8 @@ bool Machine::testPhase(Site site, uint64_t address, uint64_t phase,
   }
   if (++polls > 4 * threadCount) {
     // Everybody had the time to change something.
-    current->wait = {Wait::For::Phase, site, static_cast<uint32_t>(address)};
+    Wait &wait = warps[current->id / 32].waits[current->id % 32];
+    wait = {Wait::For::Phase, site, static_cast<uint32_t>(address)};
     fault = deadlock();
     scheduler.resume(current->fiber);
   }

@@ -204,11 +204,9 @@ private:
     uint32_t id = 0;
     Fiber fiber;
     Clock clock;
-    bool ended = false;
-    Wait wait;
     /// Copies since the last commit, and the groups before it.
     std::vector<Copy> open;
-    std::deque<std::vector<Copy>> groups;
+    std::vector<std::vector<Copy>> groups;
     /// Pieces of shared memory that it has written since its last fence of the
     /// async proxy.
     std::vector<uint32_t> unfenced;
@@ -228,7 +226,7 @@ private:
     /// Whether registers are ordered before the next `wgmma`.
     bool fenced = false;
     Group open;
-    std::deque<Group> groups;
+    std::vector<Group> groups;
   };
   /// What some lanes of a warp have come to and others not yet.
   struct Collective {
@@ -237,6 +235,12 @@ private:
     uint32_t kind, mask, arrived;
     uint32_t first;
     std::array<uint32_t *, 32> words;
+  };
+  /// What its lanes do lies together: each that arrives somewhere asks for all.
+  struct Warp {
+    std::vector<Collective> pending;
+    std::array<Wait, 32> waits;
+    uint32_t ended = 0; ///< lanes
   };
   struct BlockBarrier {
     uint32_t expected = 0, arrived = 0;
@@ -301,6 +305,12 @@ private:
   void tell(Thread &thread, std::vector<uint32_t> &clock) const;
   void hear(Thread &thread, const std::vector<uint32_t> &clock) const;
   void meet(llvm::ArrayRef<Thread *> those) const;
+  const Wait &waitOf(const Thread &thread) const {
+    return warps[thread.id / 32].waits[thread.id % 32];
+  }
+  bool hasEnded(const Thread &thread) const {
+    return warps[thread.id / 32].ended >> thread.id % 32 & 1;
+  }
   /// Which lanes of the thread's warp must come to where it waits.
   uint32_t needs(const Wait &wait) const;
   void checkConverged(Site site, uint32_t needed, uint32_t wentOn = 0);
@@ -335,7 +345,7 @@ private:
   uint32_t threadCount = 0;
   // Of the block that runs.
   std::vector<Thread> threads;
-  std::vector<std::vector<Collective>> warps;
+  std::vector<Warp> warps;
   std::vector<Warpgroup> readers; ///< by warp
   /// How often threads have written each piece of 16 bytes of shared memory
   /// that they have not fenced since.

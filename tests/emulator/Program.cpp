@@ -64,6 +64,8 @@ llvm::Expected<Program> Program::load(mlir::ModuleOp module, Machine &machine) {
   auto host = llvm::orc::JITTargetMachineBuilder::detectHost();
   if (!host)
     return host.takeError();
+  // To select instructions well takes longer than kernels run.
+  host->setCodeGenOptLevel(llvm::CodeGenOptLevel::None);
   auto target = host->createTargetMachine();
   if (!target)
     return target.takeError();
