@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Files of which nothing is left, and what takes the place of the uses of what is in them.
-GONE = ["comm/launcher", "comm/processes", "comm/row_arithmetic", "comm/row_exchange", "comm/separate_work",
-        "comm/witness", "training/shared_update", "device/nccl"]
+GONE = ["comm/launcher", "comm/processes", "comm/separate_work", "comm/witness", "training/row_arithmetic",
+        "training/row_exchange", "training/shared_update", "device/nccl"]
 NOBODY = "static constexpr Processes *processes = nullptr;"
 EDITS = {
     "commands/commands.h": [(r"Processes \*processes = nullptr;", NOBODY), (r"  ProcessesOptions sharing;\n", "")],

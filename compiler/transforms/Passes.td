@@ -186,7 +186,7 @@ def AddUpdatePass : Pass<"tfm-add-update", "::mlir::ModuleOp"> {
 }
 
 def DeriveDecodePass : Pass<"tfm-derive-decode", "::mlir::ModuleOp"> {
-  let summary = "add @prefill and @decode: generation with a cache";
+  let summary = "add @prefill, @decode and what else generates with a cache";
   let description = [{
     From `@forward(tokens [B, T])` makes the functions that take some new tokens
     of every sequence and know the others from a cache (where there is

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TFM_RUNTIME_COMM_SUMTURNS_H
-#define TFM_RUNTIME_COMM_SUMTURNS_H
+#ifndef TFM_RUNTIME_TRAINING_SUMTURNS_H
+#define TFM_RUNTIME_TRAINING_SUMTURNS_H
 
 #include "runtime/tfm_model.h"
 
@@ -45,4 +45,4 @@ struct SumTurns {
 
 } // namespace tfm
 
-#endif // TFM_RUNTIME_COMM_SUMTURNS_H
+#endif // TFM_RUNTIME_TRAINING_SUMTURNS_H

@@ -123,7 +123,7 @@ function roofline(view) {
       }
     }
     return root;
-  }, "Areas are shares of the time. A kernel below the slope waits for memory, one below the flat part for arithmetic; one above the slope has its bytes out of the caches. Kernels without arithmetic stand at the left, as far below the roof as they fall short of memory." +
+  }, "Areas are shares of the time. A kernel below the slope waits for memory, one below the flat part for arithmetic; one above the slope gets its bytes from the caches. Kernels without arithmetic stand at the left, as far below the roof as they fall short of memory." +
     (peaks.length > 1 ? " A kernel's peak is that of what its products are made of; all others are of f32." : ""));
 }
 

@@ -151,7 +151,7 @@ function drawLoss() {
 }
 const validated = runs.some(run => run.validations.length);
 if (several)
-  node.append(el("p", { class: "caption" }, validated ? "Solid with dots: validation. Dashed: training, smoothed." : "Smoothed; the faint lines are the steps themselves."));
+  node.append(el("p", { class: "caption" }, validated ? "Solid with dots: validation. Dashed, or solid where a run has none: training, smoothed; the faint lines are the steps themselves." : "Smoothed; the faint lines are the steps themselves."));
 else
   node.append(key([["training", color("blue"), true], validated ? ["validation", color("orange"), true] : null].filter(Boolean)));
 node.append(el("div", { class: "controls" },

@@ -18,8 +18,10 @@ void tfm::addImportCommand(CLI::App &app, int &status) {
   auto overwrite = std::make_shared<bool>(false);
   CLI::App *command = app.add_subcommand(
       "import", "Write the model file of a Hugging Face folder, from its "
-                "config.json, and check it against the weights");
-  command->add_option("FOLDER", options->folder, "The folder")
+                "config.json, or of a gguf file, and check it against the "
+                "weights");
+  command->add_option("FOLDER", options->folder,
+                      "The folder, or a gguf file")
       ->required()
       ->transform(usage::folder());
   command

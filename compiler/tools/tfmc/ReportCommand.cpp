@@ -465,7 +465,7 @@ static void addOtherReports(CLI::App &command, ReportArguments &arguments) {
           .add_option("--against", arguments.against,
                       "Compare with a checkpoint, tensor by tensor: names, "
                       "shapes and types; exit status 1 where they differ")
-          ->type_name("DIR|FILE.safetensors")
+          ->type_name("DIR|FILE")
           ->transform(usage::folder())
           ->excludes(sweep);
   command
