@@ -20,8 +20,7 @@ void tfm::addImportCommand(CLI::App &app, int &status) {
       "import", "Write the model file of a Hugging Face folder, from its "
                 "config.json, or of a gguf file, and check it against the "
                 "weights");
-  command->add_option("FOLDER", options->folder,
-                      "The folder, or a gguf file")
+  command->add_option("FOLDER", options->folder, "The folder, or a gguf file")
       ->required()
       ->transform(usage::folder());
   command
