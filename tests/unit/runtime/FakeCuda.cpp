@@ -7,6 +7,8 @@
 
 #include "tests/unit/runtime/FakeCuda.h"
 
+#include "runtime/device/cuda_driver.h"
+
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -17,22 +19,45 @@
 #include <vector>
 
 using tfm::test::FakeCuda;
+using namespace tfm::cuda;
 
 namespace {
 
 using Step = std::function<void()>;
-enum Known { success = 0, outOfMemory = 2, noDevice = 100, refused = 218 };
+constexpr int refused = 218;
+
+} // namespace
+
+namespace tfm::cuda {
+
+// What handles point to.
+
+struct CUfunc_st {
+  std::string name;
+};
+
+struct CUgraph_st {
+  std::vector<Step> steps;
+};
+
+struct CUgraphExec_st {
+  CUgraph_st graph;
+};
+
+} // namespace tfm::cuda
+
+namespace {
 
 struct Driver {
   FakeCuda fake;
   /// What has been asked for and is not done.
   std::vector<Step> pending;
   /// A graph that is being captured.
-  std::vector<Step> *captured = nullptr;
-  std::map<std::string, std::string> functions;
+  Graph captured = nullptr;
+  std::map<std::string, CUfunc_st> functions;
 
   void ask(Step step) {
-    (captured ? *captured : pending).push_back(std::move(step));
+    (captured ? captured->steps : pending).push_back(std::move(step));
   }
   void catchUp() {
     std::vector<Step> steps;
@@ -47,7 +72,7 @@ Driver &driver() {
   return only;
 }
 
-template <typename T> T *at(unsigned long long address) {
+template <typename T> T *at(Address address) {
   return reinterpret_cast<T *>(address);
 }
 
@@ -57,162 +82,161 @@ extern "C" {
 
 FakeCuda *fakeCudaOfLibrary() { return &driver().fake; }
 
-int cuInit(unsigned) { return success; }
-int cuDriverGetVersion(int *version) {
+Result cuInit(unsigned) { return success; }
+Result cuDriverGetVersion(int *version) {
   *version = 12000;
   return success;
 }
-int cuDeviceGetCount(int *count) {
+Result cuDeviceGetCount(int *count) {
   *count = driver().fake.gpus;
   return driver().fake.gpus > 0 ? success : noDevice;
 }
-int cuDeviceGet(int *device, int number) {
+Result cuDeviceGet(DeviceNumber *device, int number) {
   *device = number;
   return success;
 }
-int cuDeviceGetName(char *name, int size, int) {
+Result cuDeviceGetName(char *name, int size, DeviceNumber) {
   std::strncpy(name, "Fake", static_cast<size_t>(size));
   return success;
 }
-int cuDeviceGetUuid(char *bytes, int device) {
-  std::memset(bytes, device, 16);
+Result cuDeviceGetUuid(Uuid *uuid, DeviceNumber device) {
+  std::memset(uuid->bytes, device, sizeof uuid->bytes);
   return success;
 }
-int cuDeviceTotalMem_v2(size_t *bytes, int) {
+Result cuDeviceTotalMem_v2(size_t *bytes, DeviceNumber) {
   *bytes = driver().fake.memory;
   return success;
 }
-int cuDeviceGetAttribute(int *value, int attribute, int) {
-  *value = attribute == 75   ? driver().fake.capabilityMajor
-           : attribute == 76 ? driver().fake.capabilityMinor
-                             : driver().fake.multiprocessors;
+Result cuDeviceGetAttribute(int *value, int attribute, DeviceNumber) {
+  *value = attribute == capabilityMajor   ? driver().fake.capabilityMajor
+           : attribute == capabilityMinor ? driver().fake.capabilityMinor
+                                          : driver().fake.multiprocessors;
   return success;
 }
-int cuDevicePrimaryCtxRetain(void **context, int) {
+Result cuDevicePrimaryCtxRetain(Context *context, DeviceNumber) {
   ++driver().fake.liveContexts;
-  *context = &driver();
+  *context = reinterpret_cast<Context>(&driver());
   return success;
 }
-int cuDevicePrimaryCtxRelease_v2(int) {
+Result cuDevicePrimaryCtxRelease_v2(DeviceNumber) {
   --driver().fake.liveContexts;
   return success;
 }
-int cuCtxSetCurrent(void *) { return success; }
-int cuMemGetInfo_v2(size_t *left, size_t *all) {
+Result cuCtxSetCurrent(Context) { return success; }
+Result cuMemGetInfo_v2(size_t *left, size_t *all) {
   *left = driver().fake.left;
   *all = driver().fake.memory;
   return success;
 }
-int cuMemAlloc_v2(unsigned long long *address, size_t bytes) {
+Result cuMemAlloc_v2(Address *address, size_t bytes) {
   if (bytes > driver().fake.left)
     return outOfMemory;
   void *memory = std::malloc(bytes);
   std::memset(memory, 0xAB, bytes);
   ++driver().fake.liveAllocations;
-  *address = reinterpret_cast<unsigned long long>(memory);
+  *address = reinterpret_cast<Address>(memory);
   return success;
 }
-int cuMemFree_v2(unsigned long long address) {
+Result cuMemFree_v2(Address address) {
   --driver().fake.liveAllocations;
   std::free(at<void>(address));
   return success;
 }
-int cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
+Result cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
   *memory = std::malloc(bytes);
   std::memset(*memory, 0xAB, bytes);
   ++driver().fake.liveAllocations;
   return success;
 }
-int cuMemFreeHost(void *memory) {
+Result cuMemFreeHost(void *memory) {
   --driver().fake.liveAllocations;
   std::free(memory);
   return success;
 }
-int cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t bytes,
-                         void *) {
+Result cuMemcpyHtoDAsync_v2(Address to, const void *from, size_t bytes,
+                            Stream) {
   driver().ask([=] { std::memcpy(at<void>(to), from, bytes); });
   return success;
 }
-int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t bytes,
-                         void *) {
+Result cuMemcpyDtoHAsync_v2(void *to, Address from, size_t bytes, Stream) {
   driver().ask([=] { std::memcpy(to, at<void>(from), bytes); });
   return success;
 }
-int cuMemsetD8Async(unsigned long long to, unsigned char value, size_t bytes,
-                    void *) {
+Result cuMemsetD8Async(Address to, unsigned char value, size_t bytes, Stream) {
   driver().ask([=] { std::memset(at<void>(to), value, bytes); });
   return success;
 }
-int cuStreamCreate(void **stream, unsigned) {
-  *stream = &driver();
+Result cuStreamCreate(Stream *stream, unsigned) {
+  *stream = reinterpret_cast<Stream>(&driver());
   return success;
 }
-int cuStreamDestroy_v2(void *) { return success; }
-int cuStreamQuery(void *) {
+Result cuStreamDestroy_v2(Stream) { return success; }
+Result cuStreamQuery(Stream) {
   driver().catchUp();
   return success;
 }
-int cuStreamSynchronize(void *) {
+Result cuStreamSynchronize(Stream) {
   driver().catchUp();
   return success;
 }
-int cuStreamBeginCapture_v2(void *, int) {
-  driver().captured = new std::vector<Step>;
+Result cuStreamBeginCapture_v2(Stream, int) {
+  driver().captured = new CUgraph_st;
   return success;
 }
-int cuStreamEndCapture(void *, void **graph) {
-  *graph = driver().captured;
-  driver().captured = nullptr;
+Result cuStreamEndCapture(Stream, Graph *graph) {
+  *graph = std::exchange(driver().captured, nullptr);
   return success;
 }
-int cuGraphInstantiateWithFlags(void **made, void *graph, unsigned long long) {
+Result cuGraphInstantiateWithFlags(GraphExec *made, Graph graph,
+                                   unsigned long long) {
   ++driver().fake.graphs;
-  *made = new std::vector<Step>(*static_cast<std::vector<Step> *>(graph));
+  *made = new CUgraphExec_st{*graph};
   return success;
 }
-int cuGraphLaunch(void *graph, void *) {
+Result cuGraphLaunch(GraphExec graph, Stream) {
   ++driver().fake.graphLaunches;
-  for (const Step &step : *static_cast<std::vector<Step> *>(graph))
+  for (const Step &step : graph->graph.steps)
     driver().ask(step);
   return success;
 }
-int cuGraphExecDestroy(void *graph) {
-  delete static_cast<std::vector<Step> *>(graph);
+Result cuGraphExecDestroy(GraphExec graph) {
+  delete graph;
   return success;
 }
-int cuGraphDestroy(void *graph) {
-  delete static_cast<std::vector<Step> *>(graph);
+Result cuGraphDestroy(Graph graph) {
+  delete graph;
   return success;
 }
-int cuModuleLoadDataEx(void **module, const void *code, unsigned count,
-                       int *options, void **values) {
+Result cuModuleLoadDataEx(Module *module, const void *code, unsigned count,
+                          int *options, void **values) {
   std::string text = static_cast<const char *>(code);
   driver().fake.loaded += text + " ";
   if (text == driver().fake.refused)
     return refused;
   const char *refusal = driver().fake.refusal;
   for (unsigned i = 0; refusal && i != count; ++i)
-    if (options[i] == 5)
+    if (options[i] == errorLogBuffer)
       std::strcpy(static_cast<char *>(values[i]), refusal);
-  *module = &driver();
+  *module = reinterpret_cast<Module>(&driver());
   return refusal ? driver().fake.refusalNumber : success;
 }
-int cuModuleUnload(void *) { return success; }
-int cuModuleGetFunction(void **function, void *, const char *name) {
-  *function = &(driver().functions[name] = name);
+Result cuModuleUnload(Module) { return success; }
+Result cuModuleGetFunction(Function *function, Module, const char *name) {
+  *function = &(driver().functions[name] = {name});
   return success;
 }
-int cuFuncSetAttribute(void *, int, int) { return success; }
-int cuTensorMapEncodeTiled(void *map, int, unsigned, void *first,
-                           const uint64_t *, const uint64_t *, const unsigned *,
-                           const unsigned *, int, int, int, int) {
+Result cuFuncSetAttribute(Function, int, int) { return success; }
+Result cuTensorMapEncodeTiled(TensorMap *map, int, unsigned, void *first,
+                              const uint64_t *, const uint64_t *,
+                              const unsigned *, const unsigned *, int, int, int,
+                              int) {
   ++driver().fake.tensors;
-  std::memcpy(map, &first, sizeof(first));
+  std::memcpy(map->bytes, &first, sizeof(first));
   return success;
 }
-int cuLaunchKernel(void *function, unsigned blocks, unsigned, unsigned,
-                   unsigned, unsigned, unsigned, unsigned, void *,
-                   void **parameters, void **) {
+Result cuLaunchKernel(Function function, unsigned blocks, unsigned, unsigned,
+                      unsigned, unsigned, unsigned, unsigned, Stream,
+                      void **parameters, void **) {
   ++driver().fake.launches;
   driver().fake.blocksOfLaunch = blocks;
   // As every kernel of a model: here one number of 8 bytes.
@@ -220,33 +244,32 @@ int cuLaunchKernel(void *function, unsigned blocks, unsigned, unsigned,
   std::memcpy(&first, parameters[0], sizeof(first));
   if (std::exchange(driver().fake.tensors, 0))
     std::memcpy(&driver().fake.tensorOfLaunch, parameters[1], sizeof(first));
-  const std::string &name = *static_cast<std::string *>(function);
-  driver().ask([=] {
+  driver().ask([name = function->name, first] {
     unsigned long long number = first;
     void *given[] = {&number};
     driver().fake.runKernel(name.c_str(), given);
   });
   return success;
 }
-int cuEventCreate(void **event, unsigned) {
-  *event = &driver();
+Result cuEventCreate(Event *event, unsigned) {
+  *event = reinterpret_cast<Event>(&driver());
   return success;
 }
-int cuEventRecord(void *, void *) { return success; }
-int cuEventSynchronize(void *) {
+Result cuEventRecord(Event, Stream) { return success; }
+Result cuEventSynchronize(Event) {
   driver().catchUp();
   return success;
 }
-int cuEventElapsedTime(float *milliseconds, void *, void *) {
+Result cuEventElapsedTime(float *milliseconds, Event, Event) {
   *milliseconds = 0;
   return success;
 }
-int cuEventDestroy_v2(void *) { return success; }
-int cuGetErrorName(int result, const char **name) {
+Result cuEventDestroy_v2(Event) { return success; }
+Result cuGetErrorName(Result result, const char **name) {
   *name = result == refused ? "CUDA_ERROR_INVALID_PTX" : "CUDA_ERROR";
   return success;
 }
-int cuGetErrorString(int, const char **meaning) {
+Result cuGetErrorString(Result, const char **meaning) {
   *meaning = "as the test wants it";
   return success;
 }
