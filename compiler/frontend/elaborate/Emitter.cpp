@@ -574,8 +574,9 @@ std::vector<Handle> Emitter::op(StringRef name, ArrayRef<Handle> operands,
         m.builder.getNamedAttr(key, m.builder.getI64IntegerAttr(value)));
   DictionaryAttr dictionary = m.builder.getDictionaryAttr(named);
   // The op's own storage for attributes, for as long as its types are inferred.
-  std::vector<std::max_align_t> storage(llvm::divideCeil(
-      state.name.getOpPropertyByteSize(), sizeof(std::max_align_t)));
+  // Where there are none they are made there, too, in no bytes of it.
+  std::vector<std::max_align_t> storage(1 + state.name.getOpPropertyByteSize() /
+                                                sizeof(std::max_align_t));
   OpaqueProperties properties(storage.data());
   state.name.initOpProperties(properties, OpaqueProperties(nullptr));
   bool fits = true;
