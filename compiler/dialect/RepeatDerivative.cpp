@@ -183,8 +183,10 @@ void ForwardValues::substitute(Block &reversed, IRMapping &known) {
 SmallVector<bool> activateBody(ReverseSweep &sweep, RepeatOp op, Block &body,
                                ArrayRef<bool> wanted) {
   size_t numCarried = op.getCarried().size();
+  // The order of layers is an operand behind these, and no argument.
+  auto arguments = body.getArguments().drop_front();
   for (auto [arg, isWanted] :
-       llvm::zip_equal(body.getArguments().drop_front(), wanted))
+       llvm::zip_equal(arguments, wanted.take_front(arguments.size())))
     if (isWanted)
       sweep.activate(arg);
   SmallVector<bool> result(numCarried, false);
