@@ -62,6 +62,8 @@ int64_t tfm::mostLive(llvm::ArrayRef<LiveInterval> intervals) {
 }
 
 int64_t tfm::planIntervals(llvm::MutableArrayRef<LiveInterval> intervals) {
+  if (intervals.empty())
+    return 0;
   int64_t bound = mostLive(intervals);
   std::vector<int64_t> best(intervals.size(), 0), offsets(intervals.size(), 0);
   int64_t bestTotal = INT64_MAX;
@@ -102,5 +104,5 @@ int64_t tfm::planIntervals(llvm::MutableArrayRef<LiveInterval> intervals) {
   attempt([](I a, I b) { return a.begin > b.begin; });
   for (auto [interval, offset] : llvm::zip_equal(intervals, best))
     interval.offset = offset;
-  return intervals.empty() ? 0 : bestTotal;
+  return bestTotal;
 }
