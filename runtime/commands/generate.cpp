@@ -173,8 +173,10 @@ template <typename T> void unpack(std::string_view &from, T &part) {
     size_t size = 0;
     unpack(from, size);
     part.resize(size);
-    std::memcpy(part.data(), from.data(), size * sizeof *part.data());
-    from.remove_prefix(size * sizeof *part.data());
+    // Not by memcpy: where there are none they may have no address.
+    size_t bytes = size * sizeof *part.data();
+    from.copy(reinterpret_cast<char *>(part.data()), bytes);
+    from.remove_prefix(bytes);
   } else {
     std::memcpy(&part, from.data(), sizeof part);
     from.remove_prefix(sizeof part);
