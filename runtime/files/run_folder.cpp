@@ -375,16 +375,21 @@ bool holdsCheckpoint(const std::string &folder) {
 }
 
 void settle(const std::string &path) {
-  if (!isBetweenCheckpoints(path) || isLocked(path))
+  if (!isBetweenCheckpoints(path))
     return;
   // Of a folder that cannot be written, as where the disk is full, what can be
   // read is read.
   if (access(path.c_str(), W_OK) != 0)
     return;
-  RunFolder run(path, std::numeric_limits<int64_t>::max());
-  run.requireWholePending();
+  std::optional<RunFolder> run;
   try {
-    run.finishPending();
+    run.emplace(path, std::numeric_limits<int64_t>::max());
+  } catch (const FolderInUse &) {
+    return; // by who trains there, or finishes it as well
+  }
+  run->requireWholePending();
+  try {
+    run->finishPending();
   } catch (const InputError &) {
     // Whoever trains there next says so.
   }

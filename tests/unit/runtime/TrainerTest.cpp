@@ -720,6 +720,36 @@ TEST(Checkpoint, IsNotFinishedUnderTheLockOfAnother) {
   EXPECT_TRUE(fileExists(folder / "run/model.safetensors"));
 }
 
+// As several programs do that begin to read it at once.
+TEST(Checkpoint, IsFinishedByOneOfMany) {
+  Bench bench(ToyShape(), longRun);
+  Trainer trainer = bench.trainer();
+  trainer.prepare();
+  trainer.step();
+  for (int round = 0; round < 20; ++round) {
+    TemporaryFolder folder;
+    save(folder / "run", bench.model, trainer.state());
+    for (const char *name : checkpointFiles)
+      std::filesystem::rename(folder / (std::string("run/") + name),
+                              folder / (std::string("run/") + name + ".next"));
+    std::atomic<int> failed{0};
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 8; ++i)
+      readers.emplace_back([&] {
+        try {
+          settle(folder / "run");
+        } catch (const InputError &) {
+          ++failed;
+        }
+      });
+    for (std::thread &reader : readers)
+      reader.join();
+    EXPECT_EQ(failed, 0);
+    EXPECT_TRUE(fileExists(folder / "run/model.safetensors"));
+    EXPECT_FALSE(fileExists(folder / "run/state.json.next"));
+  }
+}
+
 const char *const keptRun =
     R"("steps": 60, "checkpoint": {"every": 20, "unit": "steps", "keep": 2},
        "validate": {"every": 10, "unit": "steps", "batches": 2})";
