@@ -51,3 +51,36 @@ func.func @sum_of_many(
   %s117 = tfm.add %s116, %x117 : !t  %s118 = tfm.add %s117, %x118 : !t  %s119 = tfm.add %s118, %x119 : !t
   return %s119 : !t
 }
+
+// Nor with what only the end of an epilogue wants: that stays a kernel of its
+// own where it is as much as one has.
+// CHECK-LABEL: func.func @derivative_of_many
+// CHECK: sched.kernel matmul
+// CHECK-NOT: tfm.tanh
+// CHECK: sched.kernel row
+// CHECK-COUNT-100: tfm.tanh
+func.func @derivative_of_many(%d: tensor<4x8xf32>, %w: tensor<8x8xf32>, %h: !t) -> !t {
+  %y = tfm.matmul %d, %w : tensor<4x8xf32>, tensor<8x8xf32>
+  %t1 = tfm.tanh %h : !t  %t2 = tfm.tanh %t1 : !t  %t3 = tfm.tanh %t2 : !t  %t4 = tfm.tanh %t3 : !t  %t5 = tfm.tanh %t4 : !t
+  %t6 = tfm.tanh %t5 : !t  %t7 = tfm.tanh %t6 : !t  %t8 = tfm.tanh %t7 : !t  %t9 = tfm.tanh %t8 : !t  %t10 = tfm.tanh %t9 : !t
+  %t11 = tfm.tanh %t10 : !t  %t12 = tfm.tanh %t11 : !t  %t13 = tfm.tanh %t12 : !t  %t14 = tfm.tanh %t13 : !t  %t15 = tfm.tanh %t14 : !t
+  %t16 = tfm.tanh %t15 : !t  %t17 = tfm.tanh %t16 : !t  %t18 = tfm.tanh %t17 : !t  %t19 = tfm.tanh %t18 : !t  %t20 = tfm.tanh %t19 : !t
+  %t21 = tfm.tanh %t20 : !t  %t22 = tfm.tanh %t21 : !t  %t23 = tfm.tanh %t22 : !t  %t24 = tfm.tanh %t23 : !t  %t25 = tfm.tanh %t24 : !t
+  %t26 = tfm.tanh %t25 : !t  %t27 = tfm.tanh %t26 : !t  %t28 = tfm.tanh %t27 : !t  %t29 = tfm.tanh %t28 : !t  %t30 = tfm.tanh %t29 : !t
+  %t31 = tfm.tanh %t30 : !t  %t32 = tfm.tanh %t31 : !t  %t33 = tfm.tanh %t32 : !t  %t34 = tfm.tanh %t33 : !t  %t35 = tfm.tanh %t34 : !t
+  %t36 = tfm.tanh %t35 : !t  %t37 = tfm.tanh %t36 : !t  %t38 = tfm.tanh %t37 : !t  %t39 = tfm.tanh %t38 : !t  %t40 = tfm.tanh %t39 : !t
+  %t41 = tfm.tanh %t40 : !t  %t42 = tfm.tanh %t41 : !t  %t43 = tfm.tanh %t42 : !t  %t44 = tfm.tanh %t43 : !t  %t45 = tfm.tanh %t44 : !t
+  %t46 = tfm.tanh %t45 : !t  %t47 = tfm.tanh %t46 : !t  %t48 = tfm.tanh %t47 : !t  %t49 = tfm.tanh %t48 : !t  %t50 = tfm.tanh %t49 : !t
+  %t51 = tfm.tanh %t50 : !t  %t52 = tfm.tanh %t51 : !t  %t53 = tfm.tanh %t52 : !t  %t54 = tfm.tanh %t53 : !t  %t55 = tfm.tanh %t54 : !t
+  %t56 = tfm.tanh %t55 : !t  %t57 = tfm.tanh %t56 : !t  %t58 = tfm.tanh %t57 : !t  %t59 = tfm.tanh %t58 : !t  %t60 = tfm.tanh %t59 : !t
+  %t61 = tfm.tanh %t60 : !t  %t62 = tfm.tanh %t61 : !t  %t63 = tfm.tanh %t62 : !t  %t64 = tfm.tanh %t63 : !t  %t65 = tfm.tanh %t64 : !t
+  %t66 = tfm.tanh %t65 : !t  %t67 = tfm.tanh %t66 : !t  %t68 = tfm.tanh %t67 : !t  %t69 = tfm.tanh %t68 : !t  %t70 = tfm.tanh %t69 : !t
+  %t71 = tfm.tanh %t70 : !t  %t72 = tfm.tanh %t71 : !t  %t73 = tfm.tanh %t72 : !t  %t74 = tfm.tanh %t73 : !t  %t75 = tfm.tanh %t74 : !t
+  %t76 = tfm.tanh %t75 : !t  %t77 = tfm.tanh %t76 : !t  %t78 = tfm.tanh %t77 : !t  %t79 = tfm.tanh %t78 : !t  %t80 = tfm.tanh %t79 : !t
+  %t81 = tfm.tanh %t80 : !t  %t82 = tfm.tanh %t81 : !t  %t83 = tfm.tanh %t82 : !t  %t84 = tfm.tanh %t83 : !t  %t85 = tfm.tanh %t84 : !t
+  %t86 = tfm.tanh %t85 : !t  %t87 = tfm.tanh %t86 : !t  %t88 = tfm.tanh %t87 : !t  %t89 = tfm.tanh %t88 : !t  %t90 = tfm.tanh %t89 : !t
+  %t91 = tfm.tanh %t90 : !t  %t92 = tfm.tanh %t91 : !t  %t93 = tfm.tanh %t92 : !t  %t94 = tfm.tanh %t93 : !t  %t95 = tfm.tanh %t94 : !t
+  %t96 = tfm.tanh %t95 : !t  %t97 = tfm.tanh %t96 : !t  %t98 = tfm.tanh %t97 : !t  %t99 = tfm.tanh %t98 : !t  %t100 = tfm.tanh %t99 : !t
+  %g = tfm.mul %y, %t100 : !t
+  return %g : !t
+}

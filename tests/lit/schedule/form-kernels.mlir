@@ -118,6 +118,38 @@ func.func @column_sum(%x: tensor<4x8xf32>) -> tensor<1x8xf32> {
 
 // -----
 
+// Of a square, too, where a number for each column is as many as one for each
+// row.
+// CHECK-LABEL: func.func @square_column_sum
+// CHECK: %[[S:.*]] = sched.kernel row 8 by 8 (%arg0 : tensor<8x8xf32>) [point] -> (tensor<1x8xf32>) [memory]
+// CHECK: tfm.reduce_sum
+// CHECK-NOT: tfm.tanh
+// CHECK: sched.kernel row
+// CHECK: tfm.tanh
+func.func @square_column_sum(%x: tensor<8x8xf32>) -> tensor<1x8xf32> {
+  %s = tfm.reduce_sum %x axis 0 : tensor<8x8xf32>
+  %t = tfm.tanh %s : tensor<1x8xf32>
+  return %t : tensor<1x8xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @square_column_sum_for_rows
+// CHECK: sched.kernel row 8 by 8 (%arg0 : tensor<8x8xf32>) [point] -> (tensor<1x8xf32>) [memory]
+// CHECK: tfm.reduce_sum
+// CHECK-NOT: tfm.mul
+// CHECK: sched.kernel row 8 by 8
+// CHECK: tfm.mul
+func.func @square_column_sum_for_rows(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %s = tfm.reduce_sum %x axis 0 : tensor<8x8xf32>
+  %r = tfm.reshape %s : tensor<1x8xf32> to tensor<8x1xf32>
+  %b = tfm.broadcast %r : tensor<8x1xf32> to tensor<8x8xf32>
+  %y = tfm.mul %x, %b : tensor<8x8xf32>
+  return %y : tensor<8x8xf32>
+}
+
+// -----
+
 // What follows a product replaces it in registers: an epilogue.
 // CHECK-LABEL: func.func @epilogue
 // CHECK: sched.kernel matmul 4 by 16 (%arg0, %arg1, %{{.*}} : {{.*}}) [memory, memory, point] -> (tensor<4x16xf32>) [point]
@@ -168,6 +200,24 @@ func.func @derivative_of_several(%d: tensor<4x8xf32>, %w: tensor<8x16xf32>, %h: 
   %t = tfm.tanh %h : tensor<4x16xf32>
   %g = tfm.mul %y, %t : tensor<4x16xf32>
   return %g, %t : tensor<4x16xf32>, tensor<4x16xf32>
+}
+
+// -----
+
+// Nor where it reads the product at other points, which the epilogue does not
+// have.
+// CHECK-LABEL: func.func @derivative_of_transpose
+// CHECK: sched.kernel matmul
+// CHECK-NEXT: {{^}}  ^bb0
+// CHECK-NOT: tfm.tanh
+// CHECK: sched.kernel row
+// CHECK: tfm.tanh
+func.func @derivative_of_transpose(%d: tensor<8x4xf32>, %w: tensor<4x8xf32>) -> tensor<8x8xf32> {
+  %y = tfm.matmul %d, %w : tensor<8x4xf32>, tensor<4x8xf32>
+  %x = tfm.transpose %y [1, 0] : tensor<8x8xf32>
+  %t = tfm.tanh %x : tensor<8x8xf32>
+  %g = tfm.mul %y, %t : tensor<8x8xf32>
+  return %g : tensor<8x8xf32>
 }
 
 // -----
@@ -347,6 +397,44 @@ func.func @mask_in_memory(%x: tensor<2x3x8x4xf32>) -> tensor<2x3x8x4xf32> {
 func.func @embedding(%t: tensor<50x8xf32>, %ids: tensor<2x3xi32>) -> tensor<2x3x8xf32> {
   %e = tfm.gather %t, %ids : tensor<50x8xf32>, tensor<2x3xi32>
   return %e : tensor<2x3x8xf32>
+}
+
+// -----
+
+// Ids that are looked up themselves are in memory before anything is looked up
+// by them.
+// CHECK-LABEL: func.func @ids_of_ids
+// CHECK: %[[I:.*]] = sched.kernel row 6 by 1 (%arg0, %arg2 : tensor<50x1xi32>, tensor<6xi32>) [memory, point] -> (tensor<6x1xi32>) [point]
+// CHECK: sched.kernel row 6 by 1 (%arg1, %[[I]] : tensor<40x1xf32>, tensor<6x1xi32>) [memory, point] -> (tensor<6x1xf32>) [point]
+func.func @ids_of_ids(%t: tensor<50x1xi32>, %u: tensor<40x1xf32>, %ids: tensor<6xi32>) -> tensor<6x1xf32> {
+  %i = tfm.gather %t, %ids : tensor<50x1xi32>, tensor<6xi32>
+  %r = tfm.reshape %i : tensor<6x1xi32> to tensor<6xi32>
+  %e = tfm.gather %u, %r : tensor<40x1xf32>, tensor<6xi32>
+  return %e : tensor<6x1xf32>
+}
+
+// -----
+
+// Sums so far depend on the order in which a row is walked: nothing else is in
+// their kernel.
+// CHECK-LABEL: func.func @sums_so_far
+// CHECK: sched.kernel row
+// CHECK-NEXT: ^bb0
+// CHECK-NEXT: tfm.exp
+// CHECK-NEXT: sched.yield
+// CHECK: %[[S:.*]] = sched.kernel row
+// CHECK-NEXT: ^bb0
+// CHECK-NEXT: tfm.cumsum
+// CHECK-NEXT: sched.yield
+// CHECK: sched.kernel row 4 by 8 (%[[S]] :
+// CHECK-NEXT: ^bb0
+// CHECK-NEXT: tfm.tanh
+// CHECK-NEXT: sched.yield
+func.func @sums_so_far(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %e = tfm.exp %x : tensor<4x8xf32>
+  %s = tfm.cumsum %e axis 1 : tensor<4x8xf32>
+  %t = tfm.tanh %s : tensor<4x8xf32>
+  return %t : tensor<4x8xf32>
 }
 
 // -----
