@@ -21,6 +21,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -1205,6 +1206,37 @@ TEST(Order, WithoutShuffleIsTheOrderOfTheFile) {
     data->read(Part::Train, step % 90, row, next);
     EXPECT_EQ(tokens, row);
   }
+}
+
+// Without epochs, too: nothing is drawn.
+TEST(Order, WithoutShuffleATextIsReadFromItsBeginning) {
+  TemporaryFolder folder;
+  std::string content;
+  for (int i = 0; i < 81; ++i)
+    content += static_cast<char>(' ' + i);
+  TokenizerPtr tokenizer = makeCharsTokenizer(content);
+  std::unique_ptr<Dataset> data =
+      open(text(folder.write("a.txt", content), 0), *tokenizer, 4);
+  TrainSpec train = recipe(5, 4);
+  train.shuffle = false;
+  DataOrder order(*data, train, 1);
+  std::vector<int32_t> tokens(20), targets(20), expected(20);
+  for (int64_t step : {0, 1, 3, 4}) { // 20 windows
+    order.fill(step, 0, tokens, targets);
+    std::iota(expected.begin(), expected.end(), 20 * (step % 4));
+    EXPECT_EQ(tokens, expected) << step;
+  }
+}
+
+// Epochs count what was shown before, by whatever build.
+TEST(Order, EpochsGoOnWithAnotherBatch) {
+  TokenizerPtr tokenizer = digits();
+  std::unique_ptr<Dataset> data = open(sums(100), *tokenizer, 9, 13);
+  TrainSpec train = recipe(10, 9);
+  DataOrder order(*data, train, 42);
+  order.goOn(/*step=*/4, /*windows=*/80); // of 90 in an epoch
+  EXPECT_EQ(order.epochsAfter(4), 0);
+  EXPECT_EQ(order.epochsAfter(5), 1);
 }
 
 TEST(Split, ASeedDrawsTheValidationPart) {

@@ -104,6 +104,16 @@ TEST(Generate, PrintsWholeCharactersAsTheyCome) {
             "a\xC3\xA9\xE2\x82\xAC\xEF\xBF\xBD");
 }
 
+// A stop text of three bytes may begin with the last two of what there is:
+// these wait, and nothing before them.
+TEST(Generate, PrintsAllThatCannotBePartOfAStopText) {
+  GenerateOptions options = tokens(6);
+  options.stop = {"xyz"};
+  Printed printed = recite(Reciter("abcdef"), options);
+  EXPECT_EQ(printed.parts,
+            (std::vector<std::string>{"a", "b", "c", "d", "ef"}));
+}
+
 TEST(Generate, EndsBeforeAStopText) {
   GenerateOptions options = tokens(100);
   options.stop = {"STOP", "END."};
@@ -415,6 +425,7 @@ TEST(LookUp, FindsTheLongestAndThenTheLastPart) {
   EXPECT_EQ(found("abcXYZabc", 9), "XYZabcXYZ");
   EXPECT_EQ(found("abcX.abcY.abc", 1), "Y");
   EXPECT_EQ(found("zabcX.abcY.zabc", 1), "X");
+  EXPECT_EQ(found("1abcX2abcY3abc", 1), "Y");
   // A part may overlap the end: the text goes round in a circle.
   EXPECT_EQ(found("aaaa", 5), "aaaaa");
   EXPECT_EQ(found("abababa", 7), "bababab");
@@ -456,6 +467,18 @@ TEST(LookaheadAccount, RestsWhereLookingAheadDoesNotPay) {
     account.plain(1.0);
   account.ahead(1.0, 5);
   EXPECT_TRUE(account.wants());
+}
+
+// However much was saved before, it rests after a few proposals that are wrong.
+TEST(LookaheadAccount, RestsSoonAfterALongTimeInWhichItPaid) {
+  LookaheadAccount account;
+  account.plain(1.0);
+  for (int i = 0; i < 1000; ++i)
+    account.ahead(1.5, 8);
+  int tries = 0;
+  for (; account.wants() && tries < 100; ++tries)
+    account.ahead(2.0, 1);
+  EXPECT_EQ(tries, 5);
 }
 
 TEST(Generate, SeedsAndSequencesDiffer) {

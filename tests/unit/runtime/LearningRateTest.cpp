@@ -65,6 +65,21 @@ TEST(LearningRate, AWarmupLongerThanTheRunIsHarmless) {
     }
 }
 
+// As with --steps, which makes a run shorter than its recipe: the descent
+// begins behind the warmup, at the peak.
+TEST(LearningRate, WsdDescendsFromTheEndOfTheWarmupAtTheSoonest) {
+  ScheduleSpec wsd{"wsd", 10, 0.0, 30, "linear"};
+  EXPECT_DOUBLE_EQ(learningRate(wsd, 1.0, 10, 20), 1.0);
+  EXPECT_DOUBLE_EQ(learningRate(wsd, 1.0, 15, 20), 0.5);
+}
+
+// A curve of no steps has arrived where it begins.
+TEST(LearningRate, CosineThatEndsWithItsWarmupIsFinal) {
+  ScheduleSpec cosine{"cosine", 10, 0.1, 10};
+  for (int64_t step : {10, 11, 99})
+    EXPECT_DOUBLE_EQ(learningRate(cosine, 1.0, step, 100), 0.1);
+}
+
 // Words that a newer compiler may write are no other schedule's, not even while
 // the rate warms up.
 TEST(LearningRate, WhatIsUnknownIsAnError) {

@@ -369,6 +369,38 @@ TEST(Sampler, GreedyTakesTheFirstOfEquals) {
   EXPECT_EQ(Sampler(cold, 4).sample(logits, history, 0.9), 2);
 }
 
+// The ends of the ranges of options: with min_p = 1 those that are as probable
+// as the best, with a top_p next to nothing the first of these.
+TEST(Sampler, KeepsTheBestAtTheEndsOfRanges) {
+  std::vector<float> logits = {1, 3, 3, 2};
+  auto kept = [&](const SamplerOptions &options) {
+    Sampler sampler(options, 4);
+    sampler.filter(logits, {});
+    return std::vector<int32_t>(sampler.kept().begin(), sampler.kept().end());
+  };
+  EXPECT_EQ(kept({.minP = 1}), (std::vector<int32_t>{1, 2}));
+  EXPECT_EQ(kept({.topP = 1e-20}), (std::vector<int32_t>{1}));
+  logits.assign(4, 3.0f);
+  EXPECT_EQ(kept({.minP = 1}).size(), 4u);
+  EXPECT_EQ(kept({.topP = 1e-20}), (std::vector<int32_t>{0}));
+}
+
+// What cannot be drawn has no part in the entropy: the others are kept as if it
+// were not there.
+TEST(Sampler, TypicalPLeavesOutWhatIsForbidden) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  auto kept = [](std::span<const float> logits) {
+    Sampler sampler({.typicalP = 0.5}, static_cast<int64_t>(logits.size()));
+    sampler.filter(logits, {});
+    return std::vector<int32_t>(sampler.kept().begin(), sampler.kept().end());
+  };
+  std::vector<float> logits = {0, 1, 2, 3, 0.5f};
+  std::vector<int32_t> expected = kept(logits);
+  EXPECT_FALSE(expected.empty());
+  logits.push_back(-infinity);
+  EXPECT_EQ(kept(logits), expected);
+}
+
 TEST(Sampler, BiasComesFirst) {
   std::vector<float> logits = {1, 3, -1, 2};
   const double infinity = std::numeric_limits<double>::infinity();
