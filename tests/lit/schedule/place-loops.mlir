@@ -194,3 +194,156 @@ func.func @updated(%x: tensor<3x6x8xf32>, %c: tensor<3x6x4xf32>, %o: tensor<3xi3
   }
   return %y : tensor<5x8x4xf32>
 }
+
+// -----
+
+// Who reads a carried value in a later pass than the next one is written in
+// would read that: it goes through a buffer.
+// CHECK-LABEL: sched.program @read_in_a_later_pass
+// CHECK: sched.loop 3 {
+// CHECK: sched.buffer activation "exp
+// CHECK: sched.launch row 4 by 8
+// CHECK: sched.copy
+func.func @read_in_a_later_pass(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<3x4x8xf32>) {
+  %y, %all = tfm.repeat 3 carried(%x : tensor<4x8xf32>) stacked() shared() -> (tensor<4x8xf32>, tensor<3x4x8xf32>) {
+  ^bb0(%layer: index, %h: tensor<4x8xf32>):
+    %n = tfm.exp %h : tensor<4x8xf32>
+    %s = tfm.reduce_sum %h axis 1 : tensor<4x8xf32>
+    %b = tfm.broadcast %s : tensor<4x1xf32> to tensor<4x8xf32>
+    %d = tfm.sub %h, %b : tensor<4x8xf32>
+    tfm.yield %n, %d : tensor<4x8xf32>, tensor<4x8xf32>
+  }
+  return %y, %all : tensor<4x8xf32>, tensor<3x4x8xf32>
+}
+
+// -----
+
+// Rows are not scattered onto what they are read from.
+// CHECK-LABEL: sched.program @scattered_onto_itself
+// CHECK: sched.loop 3 {
+// CHECK: sched.buffer activation "scatter_add
+// CHECK: sched.copy
+// CHECK: sched.launch scatter_add
+// CHECK: sched.copy
+func.func @scattered_onto_itself(%x: tensor<4x8xf32>, %ids: tensor<2xi32>) -> tensor<4x8xf32> {
+  %y = tfm.repeat 3 carried(%x : tensor<4x8xf32>) stacked() shared(%ids : tensor<2xi32>) -> (tensor<4x8xf32>) {
+  ^bb0(%layer: index, %h: tensor<4x8xf32>, %i: tensor<2xi32>):
+    %u = tfm.slice %h axis 0 start 1 size 2 : tensor<4x8xf32>
+    %n = tfm.scatter_add %h, %i, %u : tensor<4x8xf32>, tensor<2xi32>, tensor<2x8xf32>
+    tfm.yield %n : tensor<4x8xf32>
+  }
+  return %y : tensor<4x8xf32>
+}
+
+// -----
+
+// What a loop begins with and somebody reads behind it is copied: the loop
+// changes what it carries.
+// CHECK-LABEL: sched.program @read_behind_the_loop
+// CHECK: sched.buffer activation "exp
+// CHECK: sched.launch row 4 by 8
+// CHECK: sched.copy
+// CHECK: sched.loop 3 {
+func.func @read_behind_the_loop(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %e = tfm.exp %x : tensor<4x8xf32>
+  %y = tfm.repeat 3 carried(%e : tensor<4x8xf32>) stacked() shared() -> (tensor<4x8xf32>) {
+  ^bb0(%layer: index, %h: tensor<4x8xf32>):
+    %n = tfm.sin %h : tensor<4x8xf32>
+    tfm.yield %n : tensor<4x8xf32>
+  }
+  %z = tfm.matmul %e, %w : tensor<4x8xf32>, tensor<8x8xf32>
+  return %y, %z : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// -----
+
+// What layers read reshaped is not carried in a slice that strides could not
+// reshape.
+// CHECK-LABEL: sched.program @reshaped_in_layers
+// CHECK: sched.loop 3 {
+// CHECK: sched.launch matmul 1 by 32
+// CHECK: }
+// CHECK: sched.copy {{.*}} to memref<4x8xf32, strided<[16, 1]>>
+func.func @reshaped_in_layers(%x: tensor<4x8xf32>, %w: tensor<32x32xf32>) -> tensor<4x16xf32> {
+  %y = tfm.repeat 3 carried(%x : tensor<4x8xf32>) stacked() shared(%w : tensor<32x32xf32>) -> (tensor<4x8xf32>) {
+  ^bb0(%layer: index, %h: tensor<4x8xf32>, %v: tensor<32x32xf32>):
+    %r = tfm.reshape %h : tensor<4x8xf32> to tensor<1x32xf32>
+    %m = tfm.matmul %r, %v : tensor<1x32xf32>, tensor<32x32xf32>
+    %n = tfm.reshape %m : tensor<1x32xf32> to tensor<4x8xf32>
+    tfm.yield %n : tensor<4x8xf32>
+  }
+  %z = tfm.concat %y, %x axis 1 : tensor<4x8xf32>, tensor<4x8xf32>
+  return %z : tensor<4x16xf32>
+}
+
+// -----
+
+// A gradient that something reads behind what is added to it is added to in a
+// buffer.
+// CHECK-LABEL: sched.program @train
+// CHECK: sched.loop 2 {
+// CHECK: sched.buffer activation "add
+// CHECK: sched.launch matmul
+// CHECK: sched.copy {{.*}} to memref<4x4xf32
+// CHECK: }
+module {
+  tfm.param @"h.*.w" : tensor<2x4x4xf32> {init = {kind = "zeros"}}
+  func.func @train(%x: tensor<4x4xf32>, %g: tensor<2x4x4xf32> {tfm.gradient = @"h.*.w"})
+      -> (tensor<2x4x4xf32> {tfm.gradient = @"h.*.w"}, tensor<2x4x4xf32>) {
+    %s, %p = tfm.repeat 2 carried() stacked(%g : tensor<2x4x4xf32>) shared(%x : tensor<4x4xf32>) -> (tensor<2x4x4xf32>, tensor<2x4x4xf32>) {
+    ^bb0(%layer: index, %sum: tensor<4x4xf32>, %h: tensor<4x4xf32>):
+      %n = tfm.add %sum, %h : tensor<4x4xf32>
+      %m = tfm.matmul %sum, %h : tensor<4x4xf32>, tensor<4x4xf32>
+      tfm.yield %n, %m : tensor<4x4xf32>, tensor<4x4xf32>
+    }
+    return %s, %p : tensor<2x4x4xf32>, tensor<2x4x4xf32>
+  }
+}
+
+// -----
+
+// Slices that a turn chose and that change places go through buffers of the loop,
+// too.
+// CHECK-LABEL: sched.program @swap_updated
+// CHECK: sched.loop 3 {
+// CHECK: sched.buffer activation
+// CHECK: sched.buffer activation
+// CHECK-COUNT-4: sched.copy
+func.func @swap_updated(%x: tensor<5x8xf32>, %y: tensor<5x8xf32>, %o: tensor<3xi32>) -> (tensor<5x8xf32>, tensor<5x8xf32>) {
+  %a, %b = tfm.repeat 3 carried() stacked(%x, %y : tensor<5x8xf32>, tensor<5x8xf32>) shared()
+      order(%o : tensor<3xi32>) chosen 2 updated 2 -> (tensor<5x8xf32>, tensor<5x8xf32>) {
+  ^bb0(%turn: index, %h: tensor<8xf32>, %g: tensor<8xf32>):
+    tfm.yield %g, %h : tensor<8xf32>, tensor<8xf32>
+  }
+  return %a, %b : tensor<5x8xf32>, tensor<5x8xf32>
+}
+
+// -----
+
+// Nor do loops within layers add to what is read behind them.
+// CHECK-LABEL: sched.program @train
+// CHECK: sched.loop 2 {
+// CHECK: sched.buffer activation "repeat
+// CHECK: sched.loop 2 {
+// CHECK: sched.launch row
+// CHECK: }
+// CHECK: sched.launch matmul
+// CHECK: sched.copy {{.*}} to memref<2x4x4xf32
+// CHECK: }
+module {
+  tfm.param @"h.*.g.*.w" : tensor<2x2x4x4xf32> {init = {kind = "zeros"}}
+  func.func @train(%x: tensor<4x4xf32>, %g: tensor<2x2x4x4xf32> {tfm.gradient = @"h.*.g.*.w"})
+      -> (tensor<2x2x4x4xf32> {tfm.gradient = @"h.*.g.*.w"}, tensor<2x2x4x4xf32>) {
+    %s, %p = tfm.repeat 2 carried() stacked(%g : tensor<2x2x4x4xf32>) shared(%x : tensor<4x4xf32>) -> (tensor<2x2x4x4xf32>, tensor<2x2x4x4xf32>) {
+    ^bb0(%layer: index, %sums: tensor<2x4x4xf32>, %h: tensor<4x4xf32>):
+      %n = tfm.repeat 2 carried() stacked(%sums : tensor<2x4x4xf32>) shared(%h : tensor<4x4xf32>) -> (tensor<2x4x4xf32>) {
+      ^bb0(%inner: index, %sum: tensor<4x4xf32>, %i: tensor<4x4xf32>):
+        %a = tfm.add %sum, %i : tensor<4x4xf32>
+        tfm.yield %a : tensor<4x4xf32>
+      }
+      %m = tfm.matmul %sums, %sums : tensor<2x4x4xf32>, tensor<2x4x4xf32>
+      tfm.yield %n, %m : tensor<2x4x4xf32>, tensor<2x4x4xf32>
+    }
+    return %s, %p : tensor<2x2x4x4xf32>, tensor<2x2x4x4xf32>
+  }
+}

@@ -375,3 +375,41 @@ func.func @one_text(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<1x4x8xf3
   %y = tfm.reshape %a : tensor<4x8xf32> to tensor<1x4x8xf32>
   return %y : tensor<1x4x8xf32>
 }
+
+// -----
+
+// A base that somebody reads later stays as it is.
+// CHECK-LABEL: sched.program @scatter_base_read_later
+// CHECK: sched.buffer activation "exp
+// CHECK: sched.copy
+// CHECK: sched.launch scatter_add
+// CHECK: sched.launch matmul
+func.func @scatter_base_read_later(%x: tensor<4x8xf32>, %ids: tensor<6xi32>, %u: tensor<6x8xf32>, %w: tensor<8x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %b = tfm.exp %x : tensor<4x8xf32>
+  %y = tfm.scatter_add %b, %ids, %u : tensor<4x8xf32>, tensor<6xi32>, tensor<6x8xf32>
+  %z = tfm.matmul %b, %w : tensor<4x8xf32>, tensor<8x8xf32>
+  return %y, %z : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// -----
+
+// Neither is a gradient added to where it is while it is read at other points,
+// nor scattered onto where it is read later.
+// CHECK-LABEL: sched.program @train
+// CHECK: sched.launch row
+// CHECK: sched.launch scatter_add {{.*}} writes(%{{.*}} : memref<4x8xf32
+// CHECK: sched.launch matmul
+// CHECK-COUNT-2: sched.copy
+module {
+  tfm.param @a : tensor<4x4xf32> {init = {kind = "zeros"}}
+  tfm.param @b : tensor<4x8xf32> {init = {kind = "zeros"}}
+  func.func @train(%x: tensor<4x4xf32>, %ids: tensor<6xi32>, %u: tensor<6x8xf32>, %w: tensor<8x8xf32>,
+                   %ga: tensor<4x4xf32> {tfm.gradient = @a}, %gb: tensor<4x8xf32> {tfm.gradient = @b})
+      -> (tensor<4x8xf32>, tensor<4x4xf32> {tfm.gradient = @a}, tensor<4x8xf32> {tfm.gradient = @b}) {
+    %t = tfm.transpose %ga [1, 0] : tensor<4x4xf32>
+    %a = tfm.add %t, %x : tensor<4x4xf32>
+    %b = tfm.scatter_add %gb, %ids, %u : tensor<4x8xf32>, tensor<6xi32>, tensor<6x8xf32>
+    %z = tfm.matmul %gb, %w : tensor<4x8xf32>, tensor<8x8xf32>
+    return %z, %a, %b : tensor<4x8xf32>, tensor<4x4xf32>, tensor<4x8xf32>
+  }
+}

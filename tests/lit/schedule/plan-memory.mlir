@@ -148,3 +148,35 @@ sched.program @rows {
   sched.copy %w, %v : memref<4xf32, strided<[1]>> to memref<4xf32, strided<[1]>>
   sched.fill 1.0 : f32, %w : memref<4xf32, strided<[1]>>
 }
+
+// -----
+
+// What goes into an update may be written before the step before it runs, and
+// what that gives be read after both: neither lies where something else of the
+// two does.
+// CHECK: sched.activations = 192 : i64
+// CHECK-LABEL: sched.program @train
+// CHECK: "loss" at 0 live
+// CHECK: "inner" at 128 live
+// CHECK-LABEL: sched.program @update
+// CHECK: "hyper" at 64 live
+// CHECK: "scale" at 128 live
+module {
+  sched.program @train {
+    %loss = sched.buffer activation "loss" : memref<4xi8>
+    %inner = sched.buffer activation "inner" : memref<4xi8>
+    %l = sched.view %loss at 0 : memref<4xi8> to memref<1xf32, strided<[1]>>
+    %i = sched.view %inner at 0 : memref<4xi8> to memref<1xf32, strided<[1]>>
+    sched.fill 1.0 : f32, %i : memref<1xf32, strided<[1]>>
+    sched.copy %i, %l : memref<1xf32, strided<[1]>> to memref<1xf32, strided<[1]>>
+    sched.output "loss" %l : memref<1xf32, strided<[1]>>
+  }
+  sched.program @update {
+    %hyper = sched.buffer activation "hyper" : memref<4xi8>
+    %scale = sched.buffer activation "scale" : memref<4xi8>
+    %h = sched.view %hyper at 0 : memref<4xi8> to memref<1xf32, strided<[1]>>
+    %s = sched.view %scale at 0 : memref<4xi8> to memref<1xf32, strided<[1]>>
+    sched.input "hyper" %h : memref<1xf32, strided<[1]>>
+    sched.copy %h, %s : memref<1xf32, strided<[1]>> to memref<1xf32, strided<[1]>>
+  }
+}
