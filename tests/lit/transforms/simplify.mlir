@@ -118,3 +118,90 @@ func.func @scales_beyond_floats(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf
   %d = tfm.mul %c, %small : tensor<8xf32>
   return %b, %d : tensor<8xf32>, tensor<8xf32>
 }
+
+// Pads that end before the axis does stay as they are.
+// CHECK-LABEL: @pads_that_end_early(
+// CHECK-NOT: tfm.concat
+// CHECK: return
+func.func @pads_that_end_early(%a: tensor<2x2xf32>, %b: tensor<2x3xf32>) -> tensor<2x6xf32> {
+  %p = tfm.pad %a axis 1 low 0 high 4 : tensor<2x2xf32>
+  %q = tfm.pad %b axis 1 low 2 high 1 : tensor<2x3xf32>
+  %y = tfm.add %p, %q : tensor<2x6xf32>
+  return %y : tensor<2x6xf32>
+}
+
+// A pad along another axis is added to the concatenation.
+// CHECK-LABEL: @pads_of_two_axes(
+// CHECK: %[[P:.*]] = tfm.pad %{{.*}} axis 0
+// CHECK: %[[C:.*]] = tfm.concat {{.*}} axis 1
+// CHECK-NEXT: %[[Y:.*]] = tfm.add %[[C]], %[[P]]
+// CHECK-NEXT: return %[[Y]]
+func.func @pads_of_two_axes(%a: tensor<2x2xf32>, %b: tensor<2x3xf32>, %c: tensor<1x5xf32>) -> tensor<2x5xf32> {
+  %p = tfm.pad %a axis 1 low 0 high 3 : tensor<2x2xf32>
+  %q = tfm.pad %b axis 1 low 2 high 0 : tensor<2x3xf32>
+  %r = tfm.pad %c axis 0 low 1 high 0 : tensor<1x5xf32>
+  %s = tfm.add %p, %q : tensor<2x5xf32>
+  %y = tfm.add %s, %r : tensor<2x5xf32>
+  return %y : tensor<2x5xf32>
+}
+
+// A scatter that somebody else reads, too, is computed once.
+// CHECK-LABEL: @scatter_of_several(
+// CHECK-COUNT-1: tfm.scatter_add
+// CHECK: tfm.add
+// CHECK-NOT: tfm.scatter_add
+// CHECK: return
+func.func @scatter_of_several(%ids: tensor<4xi32>, %u: tensor<4x2xf32>, %m: tensor<3x2xf32>) -> (tensor<3x2xf32>, tensor<3x2xf32>) {
+  %z = tfm.constant dense<0.0> : tensor<3x2xf32>
+  %s = tfm.scatter_add %z, %ids, %u : tensor<3x2xf32>, tensor<4xi32>, tensor<4x2xf32>
+  %y = tfm.add %s, %m : tensor<3x2xf32>
+  return %y, %s : tensor<3x2xf32>, tensor<3x2xf32>
+}
+
+// Along an axis that is not repeated elements differ.
+// CHECK-LABEL: @reduce_of_others(
+// CHECK: %[[B:.*]] = tfm.broadcast
+// CHECK: tfm.reduce_sum %[[B]] axis 0
+func.func @reduce_of_others(%x: tensor<4x1xf32>) -> tensor<1x8xf32> {
+  %b = tfm.broadcast %x : tensor<4x1xf32> to tensor<4x8xf32>
+  %s = tfm.reduce_sum %b axis 0 : tensor<4x8xf32>
+  return %s : tensor<1x8xf32>
+}
+
+// A broadcast adds axes and takes none away.
+// CHECK-LABEL: @broadcast_of_fewer_axes(
+// CHECK: %[[R:.*]] = tfm.reshape
+// CHECK: tfm.broadcast %[[R]] : tensor<8xf32> to tensor<4x8xf32>
+func.func @broadcast_of_fewer_axes(%x: tensor<1x1x8xf32>) -> tensor<4x8xf32> {
+  %r = tfm.reshape %x : tensor<1x1x8xf32> to tensor<8xf32>
+  %b = tfm.broadcast %r : tensor<8xf32> to tensor<4x8xf32>
+  return %b : tensor<4x8xf32>
+}
+
+// A slice that has padding in it, too, is one of what was padded.
+// CHECK-LABEL: @slice_beyond_the_padded(
+// CHECK: %[[P:.*]] = tfm.pad
+// CHECK: tfm.slice %[[P]] axis 1 start 2 size 2
+func.func @slice_beyond_the_padded(%a: tensor<2x3xf32>) -> tensor<2x2xf32> {
+  %p = tfm.pad %a axis 1 low 0 high 2 : tensor<2x3xf32>
+  %s = tfm.slice %p axis 1 start 2 size 2 : tensor<2x5xf32>
+  return %s : tensor<2x2xf32>
+}
+
+// Products of several matrices stay in their order; and one that somebody else
+// reads, too, is computed once.
+// CHECK-LABEL: @transposes_that_stay(
+// CHECK: %[[P:.*]] = tfm.matmul
+// CHECK: tfm.transpose %[[P]] [1, 0, 3, 2]
+// CHECK: %[[Q:.*]] = tfm.matmul
+// CHECK: tfm.transpose %[[Q]] [1, 0]
+// CHECK-NOT: tfm.matmul
+// CHECK: return
+func.func @transposes_that_stay(%a: tensor<2x2x4x8xf32>, %b: tensor<2x2x8x5xf32>, %c: tensor<4x8xf32>, %d: tensor<8x5xf32>)
+    -> (tensor<2x2x5x4xf32>, tensor<4x5xf32>, tensor<5x4xf32>) {
+  %p = tfm.matmul %a, %b : tensor<2x2x4x8xf32>, tensor<2x2x8x5xf32>
+  %s = tfm.transpose %p [1, 0, 3, 2] : tensor<2x2x4x5xf32>
+  %q = tfm.matmul %c, %d : tensor<4x8xf32>, tensor<8x5xf32>
+  %t = tfm.transpose %q [1, 0] : tensor<4x5xf32>
+  return %s, %q, %t : tensor<2x2x5x4xf32>, tensor<4x5xf32>, tensor<5x4xf32>
+}
