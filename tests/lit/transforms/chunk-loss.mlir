@@ -131,3 +131,87 @@ module {
     return %dx : tensor<256x1xf32>
   }
 }
+
+// -----
+
+// All logits are there at once where those of a row are added up, ...
+// CHECK-LABEL: func.func @train
+// CHECK-NOT: tfm.repeat
+module {
+  func.func @train(%x: tensor<256x8xf32>, %w: tensor<50x8xf32>, %targets: tensor<256xi32>, %dlosses: tensor<256xf32>) -> (tensor<256x1xf32>, tensor<256x8xf32>) {
+    %l = tfm.matmul %x, %w transpose_b : tensor<256x8xf32>, tensor<50x8xf32>
+    %s = tfm.reduce_sum %l axis 1 : tensor<256x50xf32>
+    %losses, %lse = tfm.cross_entropy %l, %targets : tensor<256x50xf32>, tensor<256xi32>
+    %d = tfm.cross_entropy_backward %l, %targets, %lse, %dlosses : tensor<256x50xf32>, tensor<256xi32>, tensor<256xf32>
+    %dx = tfm.matmul %d, %w : tensor<256x50xf32>, tensor<50x8xf32>
+    return %s, %dx : tensor<256x1xf32>, tensor<256x8xf32>
+  }
+}
+
+// -----
+
+// ... where each row has a number of its own for all of its logits, ...
+// CHECK-LABEL: func.func @train
+// CHECK-NOT: tfm.repeat
+module {
+  func.func @train(%x: tensor<256x8xf32>, %w: tensor<50x8xf32>, %b: tensor<256x1xf32>, %targets: tensor<256xi32>, %dlosses: tensor<256xf32>) -> tensor<256x8xf32> {
+    %l = tfm.matmul %x, %w transpose_b : tensor<256x8xf32>, tensor<50x8xf32>
+    %bb = tfm.broadcast %b : tensor<256x1xf32> to tensor<256x50xf32>
+    %z = tfm.add %l, %bb : tensor<256x50xf32>
+    %losses, %lse = tfm.cross_entropy %z, %targets : tensor<256x50xf32>, tensor<256xi32>
+    %d = tfm.cross_entropy_backward %z, %targets, %lse, %dlosses : tensor<256x50xf32>, tensor<256xi32>, tensor<256xf32>
+    %dx = tfm.matmul %d, %w : tensor<256x50xf32>, tensor<50x8xf32>
+    return %dx : tensor<256x8xf32>
+  }
+}
+
+// -----
+
+// ... or where the derivative is that of another loss.
+// CHECK-LABEL: func.func @train
+// CHECK-NOT: tfm.repeat
+module {
+  func.func @train(%x: tensor<256x8xf32>, %w: tensor<50x8xf32>, %lse: tensor<256xf32>, %targets: tensor<256xi32>, %dlosses: tensor<256xf32>) -> tensor<256x8xf32> {
+    %l = tfm.matmul %x, %w transpose_b : tensor<256x8xf32>, tensor<50x8xf32>
+    %d = tfm.cross_entropy_backward %l, %targets, %lse, %dlosses : tensor<256x50xf32>, tensor<256xi32>, tensor<256xf32>
+    %dx = tfm.matmul %d, %w : tensor<256x50xf32>, tensor<50x8xf32>
+    return %dx : tensor<256x8xf32>
+  }
+}
+
+// -----
+
+// Chunks are of whole tiles: two of 100 rows are none.
+// CHECK-LABEL: func.func @train
+// CHECK-NOT: tfm.repeat
+module {
+  func.func @train(%x: tensor<200x8xf32>, %w: tensor<50x8xf32>, %targets: tensor<200xi32>, %dlosses: tensor<200xf32>) -> tensor<200x8xf32> {
+    %l = tfm.matmul %x, %w transpose_b : tensor<200x8xf32>, tensor<50x8xf32>
+    %losses, %lse = tfm.cross_entropy %l, %targets : tensor<200x50xf32>, tensor<200xi32>
+    %d = tfm.cross_entropy_backward %l, %targets, %lse, %dlosses : tensor<200x50xf32>, tensor<200xi32>, tensor<200xf32>
+    %dx = tfm.matmul %d, %w : tensor<200x50xf32>, tensor<50x8xf32>
+    return %dx : tensor<200x8xf32>
+  }
+}
+
+// -----
+
+// A sum begins with a gradient that is there already, and not with what is
+// made of the losses themselves.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[R:.*]]:2 = tfm.repeat 4
+// CHECK: %[[S:.*]] = tfm.reduce_sum %{{.*}} axis 0 : tensor<256xf32>
+// CHECK: %[[B:.*]] = tfm.broadcast %[[S]]
+// CHECK: tfm.add %[[R]]#0, %[[B]]
+module {
+  func.func @train(%x: tensor<256x8xf32>, %w: tensor<50x8xf32>, %targets: tensor<256xi32>, %dlosses: tensor<256xf32>) -> tensor<50x8xf32> {
+    %l = tfm.matmul %x, %w transpose_b : tensor<256x8xf32>, tensor<50x8xf32>
+    %losses, %lse = tfm.cross_entropy %l, %targets : tensor<256x50xf32>, tensor<256xi32>
+    %d = tfm.cross_entropy_backward %l, %targets, %lse, %dlosses : tensor<256x50xf32>, tensor<256xi32>, tensor<256xf32>
+    %dw = tfm.matmul %d, %x transpose_a : tensor<256x50xf32>, tensor<256x8xf32>
+    %s = tfm.reduce_sum %losses axis 0 : tensor<256xf32>
+    %b = tfm.broadcast %s : tensor<1xf32> to tensor<50x8xf32>
+    %y = tfm.add %dw, %b : tensor<50x8xf32>
+    return %y : tensor<50x8xf32>
+  }
+}

@@ -71,3 +71,22 @@ func.func @inside(%x: tensor<3xf32>) -> tensor<3xf32> {
   }
   return %y : tensor<3xf32>
 }
+
+// What a turn reads of slices that turns change is what the turns before left
+// there, whether anybody reads them afterwards or not.
+// CHECK-LABEL: @keep_updated(
+// CHECK: %[[Y:.*]]:2 = tfm.repeat 4
+// CHECK: updated 1
+// CHECK: %[[N:.*]] = tfm.add
+// CHECK: tfm.yield %[[N]],
+// CHECK: return %[[Y]]#1
+func.func @keep_updated(%x: tensor<5x3xf32>, %w: tensor<4x3xf32>, %o: tensor<4xi32>) -> tensor<4x3xf32> {
+  %y:2 = tfm.repeat 4 carried() stacked(%w, %x : tensor<4x3xf32>, tensor<5x3xf32>) shared()
+      order(%o : tensor<4xi32>) chosen 1 updated 1 -> (tensor<5x3xf32>, tensor<4x3xf32>) {
+  ^bb0(%l: index, %u: tensor<3xf32>, %a: tensor<3xf32>):
+    %n = tfm.add %a, %u : tensor<3xf32>
+    %e = tfm.exp %a : tensor<3xf32>
+    tfm.yield %n, %e : tensor<3xf32>, tensor<3xf32>
+  }
+  return %y#1 : tensor<4x3xf32>
+}

@@ -117,6 +117,55 @@ TEST(IntegerRange, WhatIsChosenIsInTheAxis) {
             anything);
 }
 
+// x / 0 is 0, and what is divided by a number that may be negative changes its
+// sign.
+TEST(IntegerRange, DivisorsMayBeZero) {
+  auto quotient = [](const char *divisor) {
+    return boundsOf(std::string(R"(
+    func.func @f(%x: tensor<2x8xi32>) -> tensor<2x8xi32> {
+      %one = tfm.constant dense<1> : tensor<2x8xi32>
+      %two = tfm.constant dense<2> : tensor<2x8xi32>
+      %at = tfm.positions %x : tensor<2x8xi32>
+      %a = tfm.add %at, %two : tensor<2x8xi32>
+      %b = tfm.)") + divisor +
+                    R"( : tensor<2x8xi32>
+      %q = tfm.div %a, %b : tensor<2x8xi32>
+      return %q : tensor<2x8xi32>
+    })");
+  };
+  EXPECT_EQ(quotient("add %at, %one"), (Bounds{0, 9})); // 2 / 8 to 9 / 1
+  EXPECT_EQ(quotient("max %at, %at"), (Bounds{-9, 9})); // of 0 to 7
+  EXPECT_EQ(quotient("sub %at, %two"), (Bounds{-9, 9}));
+}
+
+// What is no number becomes some integer or other.
+TEST(IntegerRange, OfConstantsThatAreNoNumbers) {
+  auto integers = [](const char *values) {
+    return boundsOf(std::string(R"(
+    func.func @f() -> tensor<2xi32> {
+      %x = tfm.constant dense<)") +
+                    values + R"(> : tensor<2xf32>
+      %i = tfm.cast %x : tensor<2xf32> to tensor<2xi32>
+      return %i : tensor<2xi32>
+    })");
+  };
+  EXPECT_EQ(integers("[-1.5, 2.75]"), (Bounds{-1, 2}));
+  EXPECT_EQ(integers("[1.0, 0x7FC00000]"), anything);
+}
+
+// A quotient depends on what a function is given where the divisor does.
+TEST(IntegerRange, QuotientsOfWhatIsGivenAreGiven) {
+  TestModule test(R"(
+    func.func @f(%x: tensor<2x8xi32>) -> tensor<2x8xi32> {
+      %at = tfm.positions %x : tensor<2x8xi32>
+      %q = tfm.div %at, %x : tensor<2x8xi32>
+      return %q : tensor<2x8xi32>
+    })");
+  ASSERT_TRUE(test.module);
+  mlir::Operation *end = test.function("f").front().getTerminator();
+  EXPECT_TRUE(IntegerRanges().of(end->getOperand(0)).isGiven);
+}
+
 // How many token ids there are rows for: what depends on them, and what does
 // not.
 TEST(IntegerRange, TokensAreCountedByTheTablesThatTheyReach) {
@@ -132,6 +181,28 @@ TEST(IntegerRange, TokensAreCountedByTheTablesThatTheyReach) {
     })");
   ASSERT_TRUE(test.module);
   EXPECT_EQ(countTokens(*test.module), 7);
+  // No more than are asked for.
+  EXPECT_EQ(countTokens(*test.module, 7), 7);
+  EXPECT_EQ(countTokens(*test.module, 6), 6);
+}
+
+// A target that the loss ignores needs no logit, also where it is negative.
+TEST(IntegerRange, IgnoredTargetsNeedNoLogit) {
+  auto count = [](const char *attributes) {
+    TestModule test(std::string(R"(
+    func.func @f(%logits: tensor<2x10xf32>, %targets: tensor<2xi32> {tfm.name = "targets"})
+        -> tensor<2xf32> {
+      %one = tfm.constant dense<1> : tensor<2xi32>
+      %before = tfm.sub %targets, %one : tensor<2xi32>
+      %losses, %lse = tfm.cross_entropy %logits, %before )") +
+                    attributes + R"( : tensor<2x10xf32>, tensor<2xi32>
+      return %losses : tensor<2xf32>
+    })");
+    EXPECT_TRUE(test.module);
+    return countTokens(*test.module);
+  };
+  EXPECT_EQ(count("{ignore = -1 : i64}"), 11);
+  EXPECT_EQ(count(""), 0);
 }
 
 } // namespace

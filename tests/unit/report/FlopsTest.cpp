@@ -82,6 +82,62 @@ TEST(Flops, AttentionCountsThePairsThatItSees) {
   EXPECT_EQ(attention("softcap = 50.0 : f64, "), 6 * 64 * (each + 3));
 }
 
+// Queries behind the last key see all of them.
+TEST(Flops, AttentionOfMoreQueriesThanKeys) {
+  EXPECT_EQ(flopsOf("%q: tensor<1x3x8x16xf32>, %k: tensor<1x3x4x16xf32>",
+                    "%o, %l = tfm.attention %q, %k, %k {causal, scale = 0.25 : "
+                    "f64} : tensor<1x3x8x16xf32>, tensor<1x3x4x16xf32>, "
+                    "tensor<1x3x4x16xf32>"),
+            3 * (1 + 2 + 3 + 5 * 4) * (4 * 16 + 5));
+}
+
+// Of a cache the most that there can be: it is full, and the queries are the
+// last of it.
+TEST(Flops, AttentionToACacheCountsAFullOne) {
+  const char *arguments = "%q: tensor<1x3x2x16xf32>, %k: tensor<1x3x8x16xf32>, "
+                          "%at: tensor<1xi32>, %b: tensor<3x8xf32>";
+  const char *types = " : tensor<1x3x2x16xf32>, tensor<1x3x8x16xf32>, "
+                      "tensor<1x3x8x16xf32>";
+  auto attention = [&](const std::string &operands) {
+    return flopsOf(arguments, "%o, %l = tfm.attention %q, %k, %k " + operands +
+                                  " {causal, scale = 0.25 : f64}" + types);
+  };
+  EXPECT_EQ(attention("start(%at : tensor<1xi32>)"),
+            3 * (7 + 8) * (4 * 16 + 5));
+  EXPECT_EQ(
+      attention("start(%at : tensor<1xi32>) distance(%b : tensor<3x8xf32>)"),
+      3 * (7 + 8) * (4 * 16 + 5 + 1));
+}
+
+// The scores again, and three products more of each pair and one that is as
+// long as values; of each query the product of what comes out with its
+// cotangent.
+TEST(Flops, AttentionBackwardCountsThePairsThatItSees) {
+  auto backward = [](const std::string &operands, const std::string &attributes,
+                     const std::string &results) {
+    return flopsOf(
+        "%q: tensor<2x3x8x16xf32>, %v: tensor<2x3x8x4xf32>, "
+        "%l: tensor<2x3x8xf32>, %b: tensor<3x8xf32>",
+        (results.empty() ? "%dq, %dk, %dv" : "%dq, %dk, %dv, %db") +
+            std::string(" = tfm.attention_backward %q, %q, %v, %v, %l, %v ") +
+            operands + " {" + attributes +
+            "causal, scale = 0.25 : f64} : (tensor<2x3x8x16xf32>, "
+            "tensor<2x3x8x16xf32>, tensor<2x3x8x4xf32>, tensor<2x3x8x4xf32>, "
+            "tensor<2x3x8xf32>, tensor<2x3x8x4xf32>) -> "
+            "(tensor<2x3x8x16xf32>, tensor<2x3x8x16xf32>, "
+            "tensor<2x3x8x4xf32>)" +
+            results);
+  };
+  int64_t pairs = 6 * 36, each = 6 * 16 + 4 * 4 + 6, rows = 6 * 8 * 2 * 4;
+  EXPECT_EQ(backward("", "", ""), pairs * each + rows);
+  EXPECT_EQ(backward("", "softcap = 50.0 : f64, ", ""),
+            pairs * (each + 6) + rows);
+  // The biases are added again, and have a derivative.
+  EXPECT_EQ(backward("distance(%b : tensor<3x8xf32>)", "",
+                     " distance tensor<3x8xf32>"),
+            pairs * (each + 2) + rows);
+}
+
 TEST(Flops, ElementwiseAndRows) {
   const std::string x = "%x: tensor<4x8xf32>";
   EXPECT_EQ(flopsOf(x, "%y = tfm.add %x, %x : tensor<4x8xf32>"), 32);
