@@ -113,6 +113,19 @@ module attributes {tfm.recipe = "{\"train\": {\"precision\": \"bf16\", \"optimiz
     return %z, %s, %m : tensor<4x8xf32>, tensor<1x8xf32>, tensor<4x8xf32>
   }
 
+  // Nor within rows: statistics are of f32.
+  // CHECK-LABEL: @statistics
+  // CHECK: %[[M:.*]] = tfm.mul
+  // CHECK: tfm.reduce_sum %[[M]] axis 1
+  func.func @statistics(%x: tensor<4x8xf32>, %h: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x1xf32>) {
+    %w = tfm.get_param @w : tensor<8x8xf32>
+    %y = tfm.matmul %x, %w : tensor<4x8xf32>, tensor<8x8xf32>
+    %m = tfm.mul %y, %h : tensor<4x8xf32>
+    %z = tfm.matmul %m, %w : tensor<4x8xf32>, tensor<8x8xf32>
+    %s = tfm.reduce_sum %m axis 1 : tensor<4x8xf32>
+    return %z, %s : tensor<4x8xf32>, tensor<4x1xf32>
+  }
+
   // Saved: the operand of a product and a product with its bias in bf16; the
   // stream, which is added to, in f32. Weights come in as copies.
   // CHECK-LABEL: @saved
@@ -142,6 +155,49 @@ module attributes {tfm.recipe = "{\"train\": {\"precision\": \"bf16\", \"optimiz
       tfm.yield %3 : tensor<4x8xf32>
     }
     return %z : tensor<4x8xf32>
+  }
+
+  // The stream behind a product is the stream, too; and a product that somebody
+  // else reads than the derivative's layers is what it was.
+  // CHECK-LABEL: @saved_stream
+  // CHECK: tfm.repeat 3 carried(
+  // CHECK-SAME: -> (tensor<4x8xf32>, tensor<3x4x8xf32>, tensor<3x4x8xf32>)
+  func.func @saved_stream(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<3x4x8xf32>) {
+    %w = tfm.get_param @"h.*.w" : tensor<3x8x8xf32>
+    %y:3 = tfm.repeat 3 carried(%x : tensor<4x8xf32>) stacked(%w : tensor<3x8x8xf32>) shared()
+        -> (tensor<4x8xf32>, tensor<3x4x8xf32>, tensor<3x4x8xf32>) {
+    ^bb0(%layer: index, %h: tensor<4x8xf32>, %wl: tensor<8x8xf32>):
+      %p = tfm.matmul %h, %wl : tensor<4x8xf32>, tensor<8x8xf32>
+      %s = tfm.add %h, %p : tensor<4x8xf32>
+      %e = tfm.tanh %s : tensor<4x8xf32>
+      %r = tfm.add %s, %e : tensor<4x8xf32>
+      %q = tfm.matmul %e, %wl : tensor<4x8xf32>, tensor<8x8xf32>
+      tfm.yield %r, %s, %q : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>
+    }
+    %z = tfm.repeat 3 reverse carried(%y#0 : tensor<4x8xf32>)
+        stacked(%y#1, %y#2 : tensor<3x4x8xf32>, tensor<3x4x8xf32>) shared() -> (tensor<4x8xf32>) {
+    ^bb0(%layer: index, %g: tensor<4x8xf32>, %h: tensor<4x8xf32>, %q: tensor<4x8xf32>):
+      %1 = tfm.mul %g, %h : tensor<4x8xf32>
+      %2 = tfm.mul %1, %q : tensor<4x8xf32>
+      tfm.yield %2 : tensor<4x8xf32>
+    }
+    return %z, %y#2 : tensor<4x8xf32>, tensor<3x4x8xf32>
+  }
+
+  // Of slices that turns change there is no copy that was made before: what
+  // products read is rounded in its turn.
+  // CHECK-LABEL: @updated
+  // CHECK: tfm.repeat 3 carried() stacked(%{{.*}} : tensor<5x8x8xf32>)
+  // CHECK: ^bb0(%{{.*}}: index, %[[A:.*]]: tensor<8x8xf32>, {{.*}}):
+  // CHECK: tfm.cast %[[A]] : tensor<8x8xf32> to tensor<8x8xbf16>
+  func.func @updated(%x: tensor<8x8xf32>, %a: tensor<5x8x8xf32>, %o: tensor<3xi32>) -> tensor<5x8x8xf32> {
+    %y = tfm.repeat 3 carried() stacked(%a : tensor<5x8x8xf32>) shared(%x : tensor<8x8xf32>)
+        order(%o : tensor<3xi32>) chosen 1 updated 1 -> (tensor<5x8x8xf32>) {
+    ^bb0(%turn: index, %s: tensor<8x8xf32>, %h: tensor<8x8xf32>):
+      %p = tfm.matmul %h, %s : tensor<8x8xf32>, tensor<8x8xf32>
+      tfm.yield %p : tensor<8x8xf32>
+    }
+    return %y : tensor<5x8x8xf32>
   }
 
   // All regions of parameters have copies.
