@@ -353,6 +353,9 @@ class Memory(unittest.TestCase):
             with self.subTest(model=model.name, options=options):
                 memory = report(model, "--memory", *options)["memory"]
                 self.assertEqual(memory["precision"], "bf16" if options else "f32")
+                # Where products are of bf16 keys and values are, too.
+                if generation := memory["generation"]:
+                    self.assertEqual(generation["cache"], memory["precision"])
                 self.assertGreaterEqual(memory["arena"], memory["lower_bound"])
                 self.assertLessEqual(memory["arena"], 1.01 * memory["lower_bound"])
                 # Every byte of it has a type.
