@@ -583,6 +583,10 @@ TEST(CachedSequence, GivesTheLogitsOfTheWholeSequence) {
     std::unique_ptr<LogitsSource> cached = openLogits(model, 10);
     std::unique_ptr<LogitsSource> whole = wholeSequence(model, 10);
     EXPECT_EQ(cached->context(), 10);
+    // No longer than the model, whatever is asked for.
+    EXPECT_EQ(openLogits(model, 20)->context(), 10);
+    EXPECT_EQ(openLogits(model, 0)->context(), 10);
+    EXPECT_EQ(openLogits(model, 6)->context(), 6);
     EXPECT_EQ(cached->vocabulary(), 14);
     for (size_t length : {1u, 3u, 4u, 7u, 10u, 13u}) {
       std::vector<int32_t> prompt;
@@ -734,13 +738,15 @@ Calls callsFor(NotingModel &noting, std::initializer_list<size_t> lengths) {
     prompts.emplace_back(length, 100 + static_cast<int32_t>(prompts.size()));
   for (const std::vector<int32_t> &prompt : prompts)
     starts.push_back({static_cast<int64_t>(starts.size()), prompt});
-  std::vector<float> taken(prompts.size());
+  std::vector<std::vector<float>> taken(prompts.size());
   source->startAll(starts, [&](std::span<const LogitsSource::Given> given) {
     for (const auto &[place, logits] : given)
-      taken[static_cast<size_t>(place)] = logits.all()[0];
+      taken[static_cast<size_t>(place)].push_back(logits.all()[0]);
   });
+  // Once, when all of it has been read.
   for (size_t i = 0; i < prompts.size(); ++i)
-    EXPECT_EQ(taken[i], 100.0f + static_cast<float>(i)) << "text " << i;
+    EXPECT_EQ(taken[i], std::vector<float>{100.0f + static_cast<float>(i)})
+        << "text " << i;
   return std::exchange(noting.calls, {});
 }
 
@@ -770,12 +776,41 @@ TEST(Prompt, IsReadBesideOthers) {
   NotingModel noting(2, TFM_PRODUCTS_INT8_TILES);
   EXPECT_EQ(callsFor(noting, {1}), Calls{"prefill_short 0@0+1 0@0+1"});
   EXPECT_EQ(callsFor(noting, {40}), Calls{"prefill_short 0@0+32 0@32+8"});
+  EXPECT_EQ(callsFor(noting, {256}), Calls{"prefill 0@0+256"});
   EXPECT_EQ(callsFor(noting, {8, 5}), Calls{"prefill_short 0@0+8 1@0+5"});
   EXPECT_EQ(callsFor(noting, {40, 264}),
             (Calls{"prefill_short 0@0+32 0@32+8", "prefill 1@0+256",
                    "prefill_short 1@256+8 1@256+8"}));
   EXPECT_EQ(callsFor(noting, {8, 40}), (Calls{"prefill_short 0@0+8 1@0+32",
                                               "prefill_short 1@32+8 1@32+8"}));
+}
+
+// Rows without a step get a token, too: behind their text, and where that fills
+// the context in place of its last one, never behind the cache.
+TEST(CachedSequence, WritesNothingBehindTheCache) {
+  NotingModel noting(1, TFM_PRODUCTS_F32);
+  CpuDevice device(1);
+  Model model(noting.model, device);
+  std::unique_ptr<LogitsSource> source = cachedSequence(model, 4);
+  std::vector<int32_t> full = {1, 2, 3, 4}, prompt = {5};
+  source->start(0, full);
+  source->start(1, prompt);
+  noting.calls.clear();
+  LogitsSource::Step step{1, 6};
+  source->next({&step, 1}, [](std::span<const LogitsSource::Given>) {});
+  EXPECT_EQ(noting.calls, Calls{"decode 3 1"});
+}
+
+// What an encoder reads ends with an end token, which is there once.
+TEST(Prompt, OfAnEncoderEndsOnce) {
+  TokenizerPtr tokenizer = makeCharsTokenizer("ab.");
+  std::vector<int32_t> end = tokenizer->ids("."), both = tokenizer->ids("ab."),
+                       none;
+  EXPECT_EQ(sourceTokens(*tokenizer, "ab", end, "the prompt"), both);
+  EXPECT_EQ(sourceTokens(*tokenizer, "ab.", end, "the prompt"), both);
+  EXPECT_EQ(sourceTokens(*tokenizer, "", end, "the prompt"), end);
+  EXPECT_EQ(sourceTokens(*tokenizer, "ab.", none, "the prompt"), both);
+  EXPECT_THROW(sourceTokens(*tokenizer, "", none, "the prompt"), InputError);
 }
 
 TEST(Prompt, AnEmptyOneBeginsSomewhere) {
