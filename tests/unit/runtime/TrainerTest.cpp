@@ -434,6 +434,48 @@ TEST(Trainer, StopsEarlyByLossesOnTheSameDataAlone) {
   EXPECT_EQ(goOnWith("other.txt"), 4);
 }
 
+// Losses fall, but by less than counts: the first is the best of four.
+TEST(Trainer, StopsEarlyWhereLossesFallByTooLittle) {
+  ToyShape shape;
+  shape.ignore = 13;
+  Bench bench(shape, R"("steps": 50,
+      "validate": {"every": 1, "unit": "steps", "batches": 1},
+      "stop": {"patience": 3, "min_delta": 1000})");
+  TrainResult result = bench.trainer().run(noInterrupt);
+  EXPECT_TRUE(result.stoppedEarly);
+  EXPECT_EQ(result.steps, 4);
+}
+
+// A run that has stopped is complete; --steps goes on with it, until as many
+// losses as before are no better.
+TEST(Trainer, WhatHasStoppedGoesOnWithAllOfItsPatience) {
+  TemporaryFolder folder;
+  ToyShape shape;
+  shape.ignore = 13;
+  Bench bench(shape, R"("steps": 50,
+      "validate": {"every": 1, "unit": "steps", "batches": 1},
+      "stop": {"patience": 3, "min_delta": 0})");
+  bench.trainer().prepare();
+  TrainOptions options;
+  options.resume = options.out = folder / "run";
+  options.quiet = true;
+  RunState state;
+  state.steps = 50;
+  state.lr = 0.01;
+  state.bestValidation = 0.001;
+  state.worseValidations = 3;
+  save(options.out, bench.model, state);
+  TrainResult result = bench.trainer(options).run(noInterrupt);
+  EXPECT_TRUE(result.stoppedEarly && result.wasComplete);
+  EXPECT_EQ(result.steps, 0);
+  options.steps = 50;
+  testing::internal::CaptureStderr();
+  result = bench.trainer(options).run(noInterrupt);
+  testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(result.stoppedEarly && !result.wasComplete);
+  EXPECT_EQ(result.steps, 3);
+}
+
 /// Counts how often the training part is asked for a prompt, and interrupts who
 /// reads it.
 class WatchedData : public Dataset {
