@@ -26,6 +26,7 @@
 #include <malloc.h>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
@@ -393,6 +394,27 @@ TEST(Trainer, EpochsMakeSteps) {
   EXPECT_EQ(bench.trainer().run(noInterrupt).steps, 450);
   Bench endless(shape, "\"seed\": 3");
   EXPECT_THROW(endless.trainer().run(noInterrupt), InputError);
+}
+
+// What is due every two epochs is so after the updates with which the second,
+// the fourth and the sixth end, also where none ends with the update itself.
+TEST(Trainer, EpochsMayEndWithinUpdates) {
+  TemporaryFolder folder;
+  ToyShape shape;
+  shape.ignore = 13;
+  shape.accumulate = 675; // of 4: an epoch and a half of 1,800 examples
+  Bench bench(shape, R"("steps": 4,
+      "validate": {"every": 2, "unit": "epochs", "batches": 1})");
+  TrainOptions options;
+  options.log = folder / "log.jsonl";
+  bench.trainer(options).run(noInterrupt);
+  std::istringstream log(contentOf(options.log));
+  std::vector<int64_t> validated;
+  for (std::string line; std::getline(log, line);)
+    if (auto entry = nlohmann::json::parse(line);
+        entry.contains("validation_loss"))
+      validated.push_back(entry["step"]);
+  EXPECT_EQ(validated, (std::vector<int64_t>{2, 3, 4})); // 3, 4.5 and 6 epochs
 }
 
 TEST(Trainer, StopsEarly) {
