@@ -1,4 +1,10 @@
 // RUN: tfm-opt %s -tfm-derive-decode="chunk=12 segment=3 segments=2" | FileCheck %s
+// RUN: tfm-opt %s -tfm-derive-decode="chunk=11 segment=3 segments=2" | FileCheck %s --check-prefix=LONG
+
+// Segments that are more than half of a chunk together are none.
+// LONG-NOT: @prefill_short
+// LONG: func.func @prefill(
+// LONG-NOT: @prefill_short
 
 // Two segments of three tokens stand beside each other in everything that works
 // position by position. Each has its positions, its row of the caches and its

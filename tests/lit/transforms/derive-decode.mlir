@@ -1,8 +1,11 @@
 // RUN: tfm-opt %s -split-input-file -tfm-derive-decode="chunk=2" | FileCheck %s
 
-// The head sees one token of the chunk.
+// The head sees one token of the chunk. What pads a chunk may lie behind the
+// last position, which it then has.
 // CHECK-LABEL: func.func @prefill
 // CHECK-SAME: tensor<1x2xi32>
+// CHECK: %[[LAST:.*]] = tfm.constant dense<7> : tensor<1x2xi32>
+// CHECK: tfm.min %{{.*}}, %[[LAST]]
 // CHECK: tfm.attention
 // CHECK: tfm.matmul %{{.*}} : tensor<1x8xf32>, tensor<8x8xf32>
 // CHECK-LABEL: func.func @decode
