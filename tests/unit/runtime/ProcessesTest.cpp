@@ -362,6 +362,12 @@ Trained train(int count, const ToyShape &shape, const std::string &recipeText) {
     Trained &own = all[processes ? static_cast<size_t>(processes->rank()) : 0];
     for (int i = 0; i < 10; ++i)
       own.losses.push_back(trainer.step());
+    // Random numbers are those of the micro-batch, whoever computes it.
+    int64_t micros = shape.accumulate / std::max(1, count);
+    PendingRead<int32_t> random = model.read<int32_t>(
+        Model::input(model.function(TFM_TRAIN), TFM_IN_RNG));
+    EXPECT_EQ(random.values()[3],
+              micros * ((processes ? processes->rank() : 0) + 1) - 1);
     for (const tfm_parameter &parameter : model.parameters()) {
       std::span<const float> values = model.readValue(parameter).values();
       own.parameters.insert(own.parameters.end(), values.begin(), values.end());

@@ -288,6 +288,21 @@ TEST(Trainer, AccumulationIsOneLargeBatch) {
 }
 
 #ifndef TFM_SANITIZED
+TEST(Trainer, RandomNumbersAreOfTheSeedTheStepAndTheMicroBatch) {
+  ToyShape shape;
+  shape.accumulate = 3;
+  Bench bench(shape, R"("steps": 20, "seed": 30064771077)");
+  Trainer trainer = bench.trainer();
+  trainer.prepare();
+  trainer.step();
+  trainer.step();
+  PendingRead<int32_t> random = bench.model.read<int32_t>(
+      Model::input(bench.model.function(TFM_TRAIN), TFM_IN_RNG));
+  // The seed is 7 * 2^32 + 5; steps and micro-batches count from 0.
+  EXPECT_TRUE(
+      std::ranges::equal(random.values(), std::vector<int32_t>{5, 7, 1, 2}));
+}
+
 TEST(Trainer, StepsAllocateNothing) {
   ToyShape shape;
   shape.ignore = 13;
