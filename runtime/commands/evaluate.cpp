@@ -56,7 +56,7 @@ static ordered_json answerOf(const Evaluation &result,
 /// The same in words.
 static void printResult(const Evaluation &result,
                         const std::optional<ExactMatch> &match, bool isSplit) {
-  printText(fmt::format("loss        {:.4f} ({} targets)\n", result.loss,
+  printText(fmt::format("loss        {} ({} targets)\n", lossText(result.loss),
                         result.targets));
   if (result.perplexity)
     printText(fmt::format("perplexity  {:.3f}\n", *result.perplexity));

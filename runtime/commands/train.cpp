@@ -194,7 +194,7 @@ static void printResult(const TrainResult &result, const std::string &out,
                         const Processes *processes) {
   std::string validation =
       result.validationLoss
-          ? fmt::format(", validation loss {:.4f}", *result.validationLoss)
+          ? ", validation loss " + lossText(*result.validationLoss)
           : "";
   std::string since =
       result.firstStep == 0
@@ -202,10 +202,11 @@ static void printResult(const TrainResult &result, const std::string &out,
           : fmt::format(" ({} to {})", result.firstStep, result.steps);
   int64_t steps = result.steps - result.firstStep;
   printText(fmt::format("{} {} step{}{} in {:.1f} s ({:.0f} tokens/s): loss "
-                        "{:.4f}{}; saved in {}\n",
+                        "{}{}; saved in {}\n",
                         result.stoppedEarly ? "stopped early after" : "trained",
                         steps, steps == 1 ? "" : "s", since, result.seconds,
-                        result.tokensPerSecond, result.loss, validation, out));
+                        result.tokensPerSecond, lossText(result.loss),
+                        validation, out));
   if (processes)
     printText(fmt::format(
         "{} processes: {:.1f} s of it went into exchanging gradients and "

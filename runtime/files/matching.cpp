@@ -80,8 +80,10 @@ static std::string firstPart(const std::string &name) {
   return name.substr(0, name.find('.') + 1);
 }
 
+/// `other`: one that does as well, if any.
 static NamePrefix findPrefix(const std::set<std::string> &modelNames,
-                             std::span<const StoredShape> stored) {
+                             std::span<const StoredShape> stored,
+                             std::string &other) {
   auto matches = [&](const NamePrefix &prefix, const StoredShape &tensor) {
     return static_cast<ptrdiff_t>(
         modelNames.count(prefix.modelName(tensor.name, modelNames)));
@@ -99,8 +101,11 @@ static NamePrefix findPrefix(const std::set<std::string> &modelNames,
   const ptrdiff_t plainCount = bestCount;
   NamePrefix best;
   auto consider = [&](const NamePrefix &candidate, ptrdiff_t count) {
+    if (count == bestCount && best.inModel == candidate.inModel)
+      other = candidate.text;
     if (count <= bestCount)
       return;
+    other.clear();
     best = candidate;
     bestCount = count;
   };
@@ -116,6 +121,8 @@ static NamePrefix findPrefix(const std::set<std::string> &modelNames,
       count += matches({part, true}, tensor);
     consider({part, true}, count);
   }
+  if (best.text.empty())
+    other.clear();
   return best;
 }
 
@@ -135,7 +142,7 @@ TensorMatching matchTensors(std::span<const ModelTensor> own,
   for (const ModelTensor &tensor : own)
     modelNames.insert(tensor.names.begin(), tensor.names.end());
   TensorMatching result;
-  result.prefix = findPrefix(modelNames, stored);
+  result.prefix = findPrefix(modelNames, stored, result.otherPrefix);
 
   std::map<std::string, size_t> byName;
   for (size_t i = 0; i < stored.size(); ++i) {

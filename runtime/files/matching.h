@@ -80,6 +80,8 @@ struct TensorMatching {
   };
 
   NamePrefix prefix;
+  /// Another one that as many names agree with, or empty.
+  std::string otherPrefix;
   /// Of each of the model's tensors those of the checkpoint, in the order of
   /// the model's names.
   std::vector<std::vector<size_t>> sources;

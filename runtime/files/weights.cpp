@@ -166,6 +166,15 @@ public:
       explain(other);
     if (unmatched && std::ranges::all_of(sources, &Found::empty))
       problems.emplace_back("they have no tensor in common");
+    // Without `unmatched` what belongs to the other one is a problem already.
+    if (const std::string &other = matching.otherPrefix;
+        unmatched && !other.empty())
+      problems.push_back(
+          fmt::format("{} `{}` and `{}` of {} alike: rename those of one, so "
+                      "that it is clear which is meant",
+                      matching.prefix.inModel ? "they fit" : "the model fits",
+                      matching.prefix.text, other,
+                      matching.prefix.inModel ? "the model" : "them"));
     report();
     for (size_t i = 0; i < sources.size(); ++i)
       requireEqual(sources[i], model.parameters()[i].output_axis);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <fmt/format.h>
 #include <string>
@@ -20,6 +21,11 @@ double now() {
   return std::chrono::duration<double>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+std::string lossText(double loss) {
+  bool isSmall = loss != 0 && std::abs(loss) < 0.001;
+  return isSmall ? fmt::format("{:.4g}", loss) : fmt::format("{:.4f}", loss);
 }
 
 void say(std::string_view text) {
@@ -71,13 +77,12 @@ void Progress::draw() {
                    static_cast<double>(std::max<int64_t>(1, done - first));
   auto left = static_cast<int64_t>(perStep * static_cast<double>(steps - done));
   char line[200];
-  auto end =
-      fmt::format_to_n(
-          line, sizeof line,
-          "{}{} {}/{}  loss {:.4f}  {:.0f} tokens/s  {}:{:02}:{:02} left{}",
-          live ? "\r" : "", unit, done, steps, loss, speed(), left / 3600,
-          left / 60 % 60, left % 60, live ? "\x1b[K" : "\n")
-          .out;
+  auto end = fmt::format_to_n(
+                 line, sizeof line,
+                 "{}{} {}/{}  loss {}  {:.0f} tokens/s  {}:{:02}:{:02} left{}",
+                 live ? "\r" : "", unit, done, steps, lossText(loss), speed(),
+                 left / 3600, left / 60 % 60, left % 60, live ? "\x1b[K" : "\n")
+                 .out;
   say({line, static_cast<size_t>(end - line)});
   drawn = true;
 }

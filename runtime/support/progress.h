@@ -16,6 +16,9 @@ namespace tfm {
 /// Seconds since some fixed moment.
 double now();
 
+/// A loss in words: four places, and of a small one as many digits.
+std::string lossText(double loss);
+
 /// Writes to stderr. A message that cannot be written there is lost: it must
 /// not end the work that it is about.
 void say(std::string_view text);

@@ -424,6 +424,9 @@ double Trainer::collect() {
   position.tokens +=
       train.accumulate *
       static_cast<int64_t>(tokens.size() / static_cast<size_t>(microCount));
+  if (!firstLoss)
+    firstLoss = loss;
+  lossBefore = loss;
   logStep(loss, update.lr, gradientNorm);
   if (profile && profile->endStep())
     endProfile();
@@ -456,6 +459,14 @@ std::string Trainer::divergence(const std::string &what) const {
     return fmt::format("{}: with eps = 0 what has had no gradient yet is "
                        "changed by 0 / 0. Build with an eps, such as 1e-8{}",
                        what, whatIsLeft());
+  // A loss grows before weights that diverge make it infinite.
+  if (firstLoss && *lossBefore < *firstLoss && notFinite(model).empty())
+    return fmt::format(
+        "{}, which was {} before, and all weights are finite: look at what the "
+        "model divides by and takes roots, logarithms or powers of, which the "
+        "data of one step may make zero. If it is none of these, try a smaller "
+        "learning rate (--lr {:g}) or clip = {}{}",
+        what, lossText(*lossBefore), smaller, clip, whatIsLeft());
   return fmt::format(
       "{}: training has diverged. Try a smaller learning rate (--lr {:g}), "
       "warmup or clip = {}{}",
@@ -590,8 +601,8 @@ bool Trainer::validate(TrainResult &result) {
   if (!options.quiet) {
     progress->clear();
     const Score all = match.all();
-    say(fmt::format("step {}: validation loss {:.4f}{}\n", position.step,
-                    evaluation.loss,
+    say(fmt::format("step {}: validation loss {}{}\n", position.step,
+                    lossText(evaluation.loss),
                     all.asked == 0 ? ""
                                    : fmt::format(", {} of {} answers right",
                                                  all.right, all.asked)));

@@ -239,6 +239,8 @@ private:
   std::optional<int64_t> savedAt;
   /// The loss of the weights in `best/`.
   std::optional<double> lowestLoss;
+  /// Of this run's first update, and of the one before.
+  std::optional<double> firstLoss, lossBefore;
   bool lastSaveFailed = false;
   bool isFolderLost = false; ///< moved or removed, and not made again
   /// What the run knows of its texts beside the tokenizer, by name.

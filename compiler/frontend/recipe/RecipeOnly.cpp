@@ -119,8 +119,9 @@ json::Value RecipeBuilder::only(Form &train) {
           .error(814, named->range,
                  "`only` names `" + one + "`, but not `" + other +
                      "`: the layers of a repeat are trained alike")
-          .help("name them all, or make two repeats of them: "
-                "`[repeat(10) Layer(...), repeat(2) Layer(...)]`");
+          .help("name them all, or make two repeats of them, which leaves "
+                "their names as they are: `[repeat(2) Layer(...), repeat(1) "
+                "Layer(...)]`");
       return out;
     }
     param.trainable &= named || isAlias;

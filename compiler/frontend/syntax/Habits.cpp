@@ -199,7 +199,7 @@ static const Habit entries[] = {
     {"lr learning_rate weight_decay betas beta1 beta2 momentum epsilon",
      "the optimizer has it: `optimizer = adamw(lr = 1e-3, betas = (0.9, 0.95), "
      "eps = 1e-8, weight_decay = 0.1)`"},
-    {"warmup warmup_steps warmup_iters min_lr final_lr lr_decay scheduler",
+    {"warmup warmup_steps warmup_iters min_lr final_lr scheduler",
      "the schedule has it: `schedule = cosine(warmup = 100, final = 1e-4)`"},
     {"batch_size batchsize", "it is called `batch`"},
     {"seq_len seq_length block_size max_length context context_length",
@@ -231,6 +231,14 @@ static const Habit entries[] = {
     {"prompt", "it is given when the model runs, `generate --prompt`; while "
                "training `sample = every(500, prompt = \"ROMEO:\")`"},
     {"repetition_penalty", "it is called `repeat_penalty`"},
+    {"checkpointing activation_checkpointing gradient_checkpointing",
+     "there is none: what is cheap to compute again is not kept anyway"},
+    {"loss_scale grad_scaler",
+     "there is none: bf16 has the exponents of f32 and needs no scale"},
+    {"compile", "there is none: all of it is compiled"},
+    {"param_groups groups lr_decay layer_decay layerwise_lr_decay",
+     "all parameters have one learning rate; `only = \"head.*\"` trains some "
+     "of them"},
     {"split val_split test_split test_size", "it is called `validation`"},
     {"val val_file val_files val_data valid dev test",
      "it is called `validation_files`, or `validation` where it is a share"},
@@ -244,6 +252,10 @@ static const Habit arguments[] = {
     {"wd l2", "it is called `weight_decay`"},
     {"warmup_steps warmup_iters", "it is called `warmup`"},
     {"min_lr final_lr eta_min", "it is called `final`"},
+    {"no_decay decay_mask exclude",
+     "what decays is chosen by rank: `decay = rank >= 2` leaves out biases and "
+     "norms, `decay = all` nothing"},
+    {"warmup_ratio warmup_fraction", "`warmup` counts updates"},
 };
 
 static StringRef helpIn(llvm::ArrayRef<Habit> table, StringRef word) {

@@ -341,6 +341,35 @@ TEST(Trainer, StopsWhenTheLossIsNotANumberAndKeepsTheCheckpoint) {
   EXPECT_EQ(loadCheckpoint(options.out, again.model).step, 20);
 }
 
+// What was on its way down has not diverged: a division by zero, perhaps.
+TEST(Trainer, SaysWhatTheLossWasBeforeItIsNotANumber) {
+  ToyShape shape;
+  shape.poisonedStep = 30;
+  Bench bench(shape, longRun);
+  Trainer trainer = bench.trainer();
+  trainer.prepare();
+  std::vector<double> losses;
+  std::string message = messageOf<InputError>([&] {
+    while (true)
+      losses.push_back(trainer.step());
+  });
+  ASSERT_EQ(losses.size(), 30u);
+  ASSERT_LT(losses.back(), losses.front());
+  std::string expected = "the loss is nan at step 31, which was " +
+                         lossText(losses.back()) +
+                         " before, and all weights are finite: look at what "
+                         "the model divides by";
+  EXPECT_EQ(message.find(expected), 0u) << message;
+}
+
+TEST(Progress, SaysSmallLossesInAsManyDigits) {
+  EXPECT_EQ(lossText(2.30258), "2.3026");
+  EXPECT_EQ(lossText(0.0123456), "0.0123");
+  EXPECT_EQ(lossText(0.000123456), "0.0001235");
+  EXPECT_EQ(lossText(-0.0000123456), "-1.235e-05");
+  EXPECT_EQ(lossText(0), "0.0000");
+}
+
 // Where nothing was updated yet no learning rate is to blame.
 TEST(Trainer, SaysWhereTheFirstLossIsNotANumber) {
   ToyShape shape;

@@ -238,6 +238,27 @@ TEST_F(LoadParameters, Partly) {
             std::string::npos);
 }
 
+// As the policy and the reference of a preference, of which one is meant.
+TEST_F(LoadParameters, PartlyFromOneOfTwoThatFitAlike) {
+  Unmatched unmatched;
+  auto load = [&](const std::vector<FloatTensor> &tensors) {
+    WeightFiles weights(write(tensors));
+    return messageOf<InputError>(
+        [&] { loadParameters(model, weights, &unmatched); });
+  };
+  FloatTensor one = tensor("policy.table", {14, 14}),
+              other = tensor("reference.table", {14, 14});
+  std::string message = load({one, other});
+  EXPECT_NE(message.find("the model fits `policy.` and `reference.` of them "
+                         "alike: rename those of one"),
+            std::string::npos)
+      << message;
+  loadParameters(
+      model, WeightFiles(write({one, other, tensor("reference.bias", {14})})),
+      &unmatched);
+  EXPECT_EQ(unmatched.leftOut, std::vector<std::string>{"policy.table"});
+}
+
 // A checkpoint may hold the output layer beside the embedding that this model
 // computes it with, but only if they are equal.
 TEST_F(LoadParameters, AStoredOutputLayerMustBeTheTiedOne) {
