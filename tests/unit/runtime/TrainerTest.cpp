@@ -13,6 +13,7 @@
 #include "runtime/support/error.h"
 #include "runtime/support/progress.h"
 #include "runtime/training/evaluator.h"
+#include "runtime/training/initialise.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 #include "tests/unit/runtime/ToyModel.h"
 
@@ -287,7 +288,6 @@ TEST(Trainer, AccumulationIsOneLargeBatch) {
     EXPECT_NEAR(first.step(), second.step(), 1e-5);
 }
 
-#ifndef TFM_SANITIZED
 TEST(Trainer, RandomNumbersAreOfTheSeedTheStepAndTheMicroBatch) {
   ToyShape shape;
   shape.accumulate = 3;
@@ -303,6 +303,7 @@ TEST(Trainer, RandomNumbersAreOfTheSeedTheStepAndTheMicroBatch) {
       std::ranges::equal(random.values(), std::vector<int32_t>{5, 7, 1, 2}));
 }
 
+#ifndef TFM_SANITIZED
 TEST(Trainer, StepsAllocateNothing) {
   ToyShape shape;
   shape.ignore = 13;
@@ -928,6 +929,31 @@ TEST(Checkpoint, FilesOfDifferentRunsAreToldApart) {
   }
 }
 
+// The state of a checkpoint that is to be finished is of the files beside it,
+// not of those that another run had at its step.
+TEST(Checkpoint, IsNotFinishedWithFilesOfAnotherRun) {
+  TemporaryFolder folder;
+  ToyShape shape;
+  RunState state;
+  state.step = 5;
+  state.steps = 10;
+  for (const char *name : {"one", "other"}) {
+    Bench bench(shape, "\"steps\": 10");
+    state.seed = name == std::string("one") ? 1 : 2;
+    initialise(bench.model, state.seed);
+    save(folder / name, bench.model, state);
+  }
+  std::filesystem::copy_file(folder / "other/state.json",
+                             folder / "one/state.json.next");
+  std::string message = messageOf<InputError>(
+      [&] { RunFolder(folder / "one", /*keep=*/1).recover(); });
+  EXPECT_NE(message.find("does not belong to the checkpoint of step 5"),
+            std::string::npos)
+      << message;
+  std::filesystem::remove(folder / "one/state.json.next");
+  RunFolder(folder / "one", /*keep=*/1).recover();
+}
+
 TEST(Checkpoint, OlderOnesAreKept) {
   TemporaryFolder folder;
   trainIn(folder);
@@ -994,6 +1020,20 @@ TEST(Checkpoint, AnotherRunInItsPlaceLeavesNothingOfIt) {
                                    "generation_config.json", "log.jsonl"}));
 }
 
+// Later ones than the newest are of a run that was set back by hand: they stay.
+TEST(Checkpoint, LaterOnesThanTheNewestStay) {
+  TemporaryFolder folder;
+  Bench bench(ToyShape(), "\"steps\": 10");
+  initialise(bench.model, 1);
+  RunState state;
+  state.step = 5;
+  state.steps = 10;
+  for (const char *name : {"run", "run/step-3", "run/step-9"})
+    save(folder / name, bench.model, state);
+  RunFolder(folder / "run", /*keep=*/1).recover();
+  EXPECT_EQ(olderSteps(folder / "run"), std::vector<int64_t>{9});
+}
+
 // Links within a run lead to what is somebody else's.
 TEST(Checkpoint, RemovesThroughNoLinks) {
   TemporaryFolder folder;
@@ -1010,6 +1050,8 @@ TEST(Checkpoint, RemovesThroughNoLinks) {
   options.out = options.resume = folder / "run";
   options.steps = 100;
   bench.trainer(options).run(noInterrupt);
+  // It counts as none of those that are kept, and goes with none.
+  EXPECT_TRUE(fs::is_symlink(folder / "run/step-40"));
   options.resume.clear();
   options.overwrite = true;
   bench.trainer(options).run(noInterrupt);
