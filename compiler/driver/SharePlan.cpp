@@ -244,7 +244,7 @@ static std::string obstacle(mlir::ModuleOp schedule, int64_t batch,
     return "nothing is trained";
   bool divides = *steps % count == 0;
   std::string other = MicroBatches{batch, *steps}.adviceFor(count);
-  if (count > 1 && sumsAsTree(schedule) && !llvm::isPowerOf2_64(count))
+  if (sumsAsTree(schedule) && !llvm::isPowerOf2_64(count))
     return "is no power of two, as train.sum = tree needs: build with -D "
            "train.sum=sequential" +
            (divides ? "" : " " + other);

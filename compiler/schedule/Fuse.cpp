@@ -297,8 +297,6 @@ private:
                int depth = 0) const {
     constexpr int kFar = 8;
     for (Operation *user : value.getUsers()) {
-      if (user->getBlock() != &block)
-        continue;
       if (wanted(user))
         return true;
       if (depth == kFar || !(user->hasTrait<OpTrait::Elementwise>() ||

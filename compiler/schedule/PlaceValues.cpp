@@ -233,8 +233,6 @@ View ValuePlacer::makeWantedPlace(Value value) {
   ArrayRef<int64_t> shape = tensorType(value).getShape();
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
-    if (user->getBlock() != def->getBlock())
-      continue;
     if (isa<ReshapeOp, TransposeOp>(user)) {
       View wanted = makeWantedPlace(user->getResult(0));
       if (!wanted.isValid())

@@ -28,8 +28,7 @@ size_t safeLength(const std::string &text, size_t longestStop) {
   if (longestStop <= 1)
     return text.size();
   size_t end = text.size() - std::min(text.size(), longestStop - 1);
-  while (end > 0 && end < text.size() &&
-         (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
     --end;
   return end;
 }
