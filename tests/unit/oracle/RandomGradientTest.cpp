@@ -339,6 +339,8 @@ std::string cacheUpdate(Draw &draw, const char *) {
       position += (b ? ", " : "") + std::to_string(first + b * updates[2]);
     position =
         format("%p = tfm.constant dense<[{0}]> : {1}\n  ", position, places);
+    // All of one sequence, which may have room for all of them.
+    base[2] += draw.below(2) * base[0] * updates[2];
     base[0] = 1;
   } else {
     arguments = format(", %p: {0} {{test.limit = {1}}", places, base[2] + 2);
