@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <random>
 #include <stdexcept>
 #include <string_view>
 
@@ -73,15 +74,16 @@ public:
   int64_t length() const { return input.shape[1]; }
   int64_t vocabulary() const { return output.shape[output.rank - 1]; }
 
-  /// The logits after the last of some tokens, with `padding` in the positions
-  /// right of it.
+  /// The logits after the last of some tokens, with `right`, over and over, in
+  /// the positions right of it.
   std::span<const float> logits(std::span<const int32_t> text,
-                                int32_t padding) {
+                                std::span<const int32_t> right) {
     {
       PendingWrite<int32_t> write = model.write<int32_t>(input);
-      std::span<int32_t> tokens = write.values();
-      std::fill(std::copy(text.begin(), text.end(), tokens.begin()),
-                tokens.end(), padding);
+      std::span<int32_t> tokens = write.values().subspan(text.size());
+      std::ranges::copy(text, write.values().begin());
+      for (size_t i = 0; i < tokens.size(); ++i)
+        tokens[i] = right[i % right.size()];
     }
     source.write(model, sources);
     model.run(function);
@@ -142,7 +144,8 @@ public:
 
 private:
   std::span<const float> evaluate() {
-    return forward.logits(window, /*padding=*/0);
+    const int32_t padding = 0;
+    return forward.logits(window, {&padding, 1});
   }
 
   Model &model;
@@ -534,15 +537,27 @@ void requireOwnLogits(Model &model, std::span<const int32_t> text) {
   int64_t length = forward.length();
   if (static_cast<int64_t>(text.size()) >= length)
     return;
-  std::span<const float> logits = forward.logits(text, 0);
-  std::vector<float> first(logits.begin(), logits.end());
-  logits = forward.logits(
-      text, static_cast<int32_t>(vocabularyOf(model.descriptor())) - 1);
+  auto vocabulary = static_cast<uint32_t>(vocabularyOf(model.descriptor()));
+  std::vector<int32_t> right(static_cast<size_t>(length), 0);
+  std::span<const float> logits = forward.logits(text, right);
+  const std::vector<float> first(logits.begin(), logits.end());
   // What is no number is no sign of it, and is said where a token is chosen.
   auto isSame = [](float x, float y) {
     return x == y || (std::isnan(x) && std::isnan(y));
   };
-  if (std::ranges::equal(first, logits, isSame))
+  auto stays = [&] {
+    return std::ranges::equal(first, forward.logits(text, right), isSame);
+  };
+  std::ranges::fill(right, static_cast<int32_t>(vocabulary) - 1);
+  bool isOwn = stays();
+  // A choice among the positions may not change by what two tokens are.
+  std::minstd_rand draw;
+  for (int tries = 0; isOwn && tries < 6; ++tries) {
+    for (int32_t &token : right)
+      token = static_cast<int32_t>(draw() % vocabulary);
+    isOwn = stays();
+  }
+  if (isOwn)
     return;
   std::string obstacle = recipeOf(model.descriptor()).generate.wholeSequence;
   if (forward.sourceLength() > 0)

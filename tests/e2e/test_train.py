@@ -907,6 +907,37 @@ class MaskedTokens(unittest.TestCase):
             self.assertLess(loss, 3)
 
 
+class LooksRight(unittest.TestCase):
+    """Positions that only some tokens look right from, or at: a text has no logits of its own all the same."""
+
+    def test_is_refused_whatever_the_tokens_are(self):
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as name:
+            folder = pathlib.Path(name)
+            (folder / "chosen.tfm").write_text("""
+model Chosen(vocab = tokenizer.size, context = 12, width = 8) {
+  e   = Embedding(vocab, width)
+  out = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    seven = max(float(tokens == 7), axis = T)
+    return out(e(tokens) + rearrange(seven, "B 1 -> B 1 1"))
+  }
+}
+tokenizer chars("0123456789+=.#")
+data text("digits.txt")
+train { batch = 4, sequence = 7, steps = 1 }
+""")
+            (folder / "digits.txt").write_text("0123456789+=.#" * 20)
+            model = binary(folder, folder / "chosen.tfm")
+            trained = run(model, "train", "--out", "run", cwd=folder)
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+            made = run(model, "generate", "--weights", "run", "--prompt", "12", "--greedy", cwd=folder)
+            self.assertEqual((made.returncode, made.stdout), (1, ""), made.stderr)
+            self.assertIn("a text of 2 tokens has no logits of its own: this model looks at all 12 positions at once", made.stderr)
+            # Where nothing is right of it.
+            made = run(model, "generate", "--weights", "run", "--prompt", "123456123456", "--greedy", "--tokens", "2", cwd=folder)
+            self.assertEqual(made.returncode, 0, made.stderr)
+
+
 class NoAnswers(unittest.TestCase):
     """Data with questions that the model cannot answer: it trains on them all the same."""
 
