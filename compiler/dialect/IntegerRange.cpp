@@ -102,6 +102,12 @@ IntegerRange ofArithmetic(Operation *op, IntegerRange a, IntegerRange b) {
       });
 }
 
+/// Of `a - a / n * n`, which has the sign of `a`.
+IntegerRange ofRemainder(IntegerRange a, int64_t n) {
+  return {std::clamp<int64_t>(a.low, 1 - n, 0),
+          std::clamp<int64_t>(a.high, 0, n - 1), a.isGiven};
+}
+
 } // namespace
 
 // The analysis ends, after work that is linear in the uses of values in the
@@ -152,7 +158,8 @@ SmallVector<Value, 2> IntegerRanges::sourcesOf(Value value) {
   if (element.isInteger(1))
     return {};
   return llvm::TypeSwitch<Operation *, SmallVector<Value, 2>>(op)
-      .Case<CastOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ReduceMaxOp>(
+      .Case<CastOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ShiftOp,
+            ReduceMaxOp>(
           [&](auto) { return SmallVector<Value, 2>{op->getOperand(0)}; })
       .Case<ConcatOp>(
           [&](auto) { return SmallVector<Value, 2>(op->getOperands()); })
@@ -198,9 +205,13 @@ IntegerRange IntegerRanges::compute(Value value) {
                    : IntegerRange();
       })
       .Case<AddOp, SubOp, MulOp, MinOp, MaxOp, DivOp>([&](auto) {
-        return ranges.empty() ? IntegerRange()
-                              : ofArithmetic(op, ranges[0], ranges[1]);
+        if (ranges.empty())
+          return IntegerRange();
+        if (std::optional<int64_t> divisor = divisorOfRemainder(op))
+          return ofRemainder(ranges[0], *divisor);
+        return ofArithmetic(op, ranges[0], ranges[1]);
       })
+      .Case<ShiftOp>([&](auto) { return unite(ranges[0], {0, 0}); })
       .Default([&](Operation *) {
         // One of its sources, whichever.
         if (ranges.empty())
@@ -210,6 +221,26 @@ IntegerRange IntegerRanges::compute(Value value) {
           range = unite(range, further);
         return range;
       });
+}
+
+std::optional<int64_t> IntegerRanges::divisorOfRemainder(Operation *op) {
+  auto product =
+      isa<SubOp>(op) ? op->getOperand(1).getDefiningOp<MulOp>() : MulOp();
+  if (!product)
+    return std::nullopt;
+  for (int which : {0, 1}) {
+    auto quotient = product->getOperand(which).getDefiningOp<DivOp>();
+    if (!quotient || quotient->getOperand(0) != op->getOperand(0))
+      continue;
+    auto by = known.find(quotient->getOperand(1)),
+         times = known.find(product->getOperand(1 - which));
+    if (by != known.end() && times != known.end() &&
+        by->second.low == by->second.high &&
+        times->second.low == times->second.high &&
+        by->second.low == times->second.low && by->second.low > 0)
+      return by->second.low;
+  }
+  return std::nullopt;
 }
 
 IntegerRange IntegerRanges::ofArgument(BlockArgument argument) {

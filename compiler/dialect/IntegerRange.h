@@ -49,6 +49,8 @@ private:
   /// The range of a value whose sources are known.
   IntegerRange compute(mlir::Value value);
   IntegerRange ofArgument(mlir::BlockArgument argument);
+  /// `n` where an op is `a - a / n * n`, and known to be positive.
+  std::optional<int64_t> divisorOfRemainder(mlir::Operation *op);
 
   std::optional<int64_t> tokens;
   IntegerRanges *fixed = nullptr;

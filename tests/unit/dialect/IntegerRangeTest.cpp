@@ -138,6 +138,50 @@ TEST(IntegerRange, DivisorsMayBeZero) {
   EXPECT_EQ(quotient("sub %at, %two"), (Bounds{-9, 9}));
 }
 
+// What a quotient leaves is less than the divisor, in whatever order its
+// product is written, and has the sign of what is divided.
+TEST(IntegerRange, Remainders) {
+  auto remainder =
+      [](const char *from, const char *product) {
+        return boundsOf(std::string(R"(
+    func.func @f(%x: tensor<2x8xi32>) -> tensor<2x8xi32> {
+      %five = tfm.constant dense<5> : tensor<2x8xi32>
+      %again = tfm.constant dense<5> : tensor<2x8xi32>
+      %three = tfm.constant dense<3> : tensor<2x8xi32>
+      %at = tfm.positions %x : tensor<2x8xi32>
+      %below = tfm.sub %at, %three : tensor<2x8xi32>
+      %q = tfm.div )") + from +
+                        R"(, %five : tensor<2x8xi32>
+      %p = tfm.mul )" + product +
+                        R"( : tensor<2x8xi32>
+      %r = tfm.sub )" + from +
+                        R"(, %p : tensor<2x8xi32>
+      return %r : tensor<2x8xi32>
+    })");
+      };
+  EXPECT_EQ(remainder("%x", "%q, %again"), (Bounds{-4, 4}));
+  EXPECT_EQ(remainder("%at", "%five, %q"), (Bounds{0, 4}));
+  EXPECT_EQ(remainder("%below", "%q, %five"), (Bounds{-3, 4}));
+  // These are none.
+  EXPECT_EQ(remainder("%at", "%q, %three"), (Bounds{-3, 7}));
+  EXPECT_EQ(remainder("%at", "%at, %five"), (Bounds{-35, 7}));
+}
+
+// Zeros come in where there was nothing before.
+TEST(IntegerRange, ShiftsBringZeros) {
+  EXPECT_EQ(boundsOf(R"(
+    func.func @f(%x: tensor<2x8xi32>) -> tensor<2x8xi32> {
+      %three = tfm.constant dense<3> : tensor<2x8xi32>
+      %at = tfm.positions %x : tensor<2x8xi32>
+      %later = tfm.add %at, %three : tensor<2x8xi32>
+      %floats = tfm.cast %later : tensor<2x8xi32> to tensor<2x8xf32>
+      %before = tfm.shift %floats axis 1 by 1 : tensor<2x8xf32>
+      %i = tfm.cast %before : tensor<2x8xf32> to tensor<2x8xi32>
+      return %i : tensor<2x8xi32>
+    })"),
+            (Bounds{0, 10}));
+}
+
 // What is no number becomes some integer or other.
 TEST(IntegerRange, OfConstantsThatAreNoNumbers) {
   auto integers = [](const char *values) {
