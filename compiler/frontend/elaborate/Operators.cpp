@@ -376,6 +376,17 @@ static StringRef verbOf(StringRef op) {
       .Case("max", "take the maximum of");
 }
 
+/// As of numbers: from 0 to `n - 1`, where `x` is negative, too.
+SymbolicTensor Operators::remainder(const SymbolicTensor &x,
+                                    const SymbolicTensor &n) {
+  // Division drops what is left over, which has the sign of `x`.
+  auto leftOver = [&](const SymbolicTensor &x) {
+    return tensors.binary(
+        "sub", x, tensors.binary("mul", tensors.binary("div", x, n), n));
+  };
+  return leftOver(tensors.binary("add", leftOver(x), n));
+}
+
 SymbolicValue Operators::tensorArithmetic(StringRef op, const SymbolicValue &a,
                                           const SymbolicValue &b,
                                           const Expr &expr) {
@@ -466,6 +477,10 @@ SymbolicValue Operators::tensorArithmetic(StringRef op, const SymbolicValue &a,
     return SymbolicValue::tensor(
         {emitter.compare(kind, p.handle, q.handle), Elem::Bool, *dims});
   }
+  if (op == "%" && x->elem == Elem::Int && b.is(SymbolicValue::Int) &&
+      b.dim().value() > 0)
+    return SymbolicValue::tensor(remainder(tensors.broadcastTo(*x, *dims),
+                                           tensors.broadcastTo(*y, *dims)));
   StringRef mnemonic = llvm::StringSwitch<StringRef>(op)
                            .Case("+", "add")
                            .Case("-", "sub")
@@ -479,8 +494,10 @@ SymbolicValue Operators::tensorArithmetic(StringRef op, const SymbolicValue &a,
     Diagnostic &d =
         reporter
             .error(408, expr.textRange, "`" + op + "` works on numbers only")
-            .help("they are known while compiling; tensors have `+ - * / ** "
-                  "@`");
+            .help(op == "%" ? "of tensors those of integers have it, by a "
+                              "positive integer that is known while compiling"
+                            : "they are known while compiling; tensors have "
+                              "`+ - * / ** @`");
     if (op == "//")
       d.help(commentHelp);
     return SymbolicValue();

@@ -40,6 +40,8 @@ public:
                                  const SymbolicValue &b, const ast::Expr &expr);
 
 private:
+  /// `x % n` of integers, where all of `n` are one positive number.
+  SymbolicTensor remainder(const SymbolicTensor &x, const SymbolicTensor &n);
   SymbolicValue evalLogic(const ast::Expr &expr, Scope &scope);
   SymbolicValue arithmetic(llvm::StringRef op, const SymbolicValue &a,
                            const SymbolicValue &b, const ast::Expr &expr);
