@@ -211,9 +211,11 @@ StringRef tfm::productsOf(Operation *step, const CpuMachine &machine) {
   auto launch = dyn_cast<LaunchOp>(step);
   if (!launch)
     return TFM_PRODUCTS_F32;
-  if (auto op = dyn_cast<AttentionOp>(launch.getFirstOp()))
+  // Of a launch that only moves or casts there is none.
+  Operation *first = launch.getFirstOp();
+  if (auto op = dyn_cast_or_null<AttentionOp>(first))
     return nameOf(termsOfAttention(forwardSpec(op, launch), machine));
-  if (auto op = dyn_cast<AttentionBackwardOp>(launch.getFirstOp()))
+  if (auto op = dyn_cast_or_null<AttentionBackwardOp>(first))
     return nameOf(termsOfAttention(attentionSpec(op, launch), machine));
   if (launch.getKind() != KernelKind::Matmul)
     return TFM_PRODUCTS_F32;
