@@ -114,7 +114,7 @@ public:
       return std::copy(results.begin(), results.end(), caches.begin()),
              Tensor();
     std::copy(results.begin() + 1, results.end(),
-              caches.end() - static_cast<ptrdiff_t>(results.size()) + 1);
+              caches.end() - static_cast<ptrdiff_t>(results.size() - 1));
     return results.front();
   }
 
