@@ -21,7 +21,9 @@ endif()
 add_link_options(-Wl,--gc-sections -Wl,--as-needed)
 
 if(TFM_SANITIZE)
-  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer)
+  # What is undefined ends a program, too: a test would pass with its message.
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined
+                      -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
 endif()
 
