@@ -863,7 +863,7 @@ TEST(Attention, BiasesByDistance) {
     cases.push_back(other);
     other.dropout = 0.25;
     other.window = 20;
-    other.distances = std::min<int64_t>(c.queries, 20);
+    other.distances = std::min<int64_t>(other.queries, 20);
     cases.push_back(other);
   }
   Case blocks{2, 2, 1, 523, 523, 8, 8};
