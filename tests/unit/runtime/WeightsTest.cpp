@@ -240,23 +240,21 @@ TEST_F(LoadParameters, Partly) {
 
 // As the policy and the reference of a preference, of which one is meant.
 TEST_F(LoadParameters, PartlyFromOneOfTwoThatFitAlike) {
-  Unmatched unmatched;
-  auto load = [&](const std::vector<FloatTensor> &tensors) {
-    WeightFiles weights(write(tensors));
-    return messageOf<InputError>(
-        [&] { loadParameters(model, weights, &unmatched); });
-  };
   FloatTensor one = tensor("policy.table", {14, 14}),
               other = tensor("reference.table", {14, 14});
-  std::string message = load({one, other});
+  auto load = [&](const std::string &path) {
+    Unmatched unmatched;
+    loadParameters(model, WeightFiles(path), &unmatched);
+    return unmatched.leftOut;
+  };
+  std::string path = write({one, other}),
+              message = messageOf<InputError>([&] { load(path); });
   EXPECT_NE(message.find("the model fits `policy.` and `reference.` of them "
                          "alike: rename those of one"),
             std::string::npos)
       << message;
-  loadParameters(
-      model, WeightFiles(write({one, other, tensor("reference.bias", {14})})),
-      &unmatched);
-  EXPECT_EQ(unmatched.leftOut, std::vector<std::string>{"policy.table"});
+  EXPECT_EQ(load(write({one, other, tensor("reference.bias", {14})})),
+            std::vector<std::string>{"policy.table"});
 }
 
 // A checkpoint may hold the output layer beside the embedding that this model
