@@ -1164,18 +1164,26 @@ TEST(Order, AnEpochShowsEveryExampleOnce) {
   EXPECT_EQ(epoch(9), all);
 }
 
-TEST(Order, EpochsOfATextShowEveryWindowOnce) {
+/// A text of 81 characters, none of them twice: 20 windows of 4.
+struct TwentyWindows {
+  TwentyWindows() {
+    std::string content(81, ' ');
+    std::iota(content.begin(), content.end(), ' ');
+    tokenizer = makeCharsTokenizer(content);
+    data = open(text(folder.write("a.txt", content), 0), *tokenizer, 4);
+  }
+
   TemporaryFolder folder;
-  std::string content;
-  for (int i = 0; i < 81; ++i)
-    content += static_cast<char>(' ' + i);
-  TokenizerPtr tokenizer = makeCharsTokenizer(content);
-  std::unique_ptr<Dataset> data =
-      open(text(folder.write("a.txt", content), 0), *tokenizer, 4);
+  TokenizerPtr tokenizer;
+  std::unique_ptr<Dataset> data;
+};
+
+TEST(Order, EpochsOfATextShowEveryWindowOnce) {
+  TwentyWindows windows;
   TrainSpec train = recipe(5, 4);
   train.epochs = 2;
-  DataOrder order(*data, train, 1);
-  EXPECT_EQ(order.stepsOf(2), 8); // 20 windows
+  DataOrder order(*windows.data, train, 1);
+  EXPECT_EQ(order.stepsOf(2), 8);
   EXPECT_NE(messageOf<InputError>([&] {
               (void)order.stepsOf(std::numeric_limits<int64_t>::max());
             }).find("more steps than can be counted"),
@@ -1210,18 +1218,12 @@ TEST(Order, WithoutShuffleIsTheOrderOfTheFile) {
 
 // Without epochs, too: nothing is drawn.
 TEST(Order, WithoutShuffleATextIsReadFromItsBeginning) {
-  TemporaryFolder folder;
-  std::string content;
-  for (int i = 0; i < 81; ++i)
-    content += static_cast<char>(' ' + i);
-  TokenizerPtr tokenizer = makeCharsTokenizer(content);
-  std::unique_ptr<Dataset> data =
-      open(text(folder.write("a.txt", content), 0), *tokenizer, 4);
+  TwentyWindows windows;
   TrainSpec train = recipe(5, 4);
   train.shuffle = false;
-  DataOrder order(*data, train, 1);
+  DataOrder order(*windows.data, train, 1);
   std::vector<int32_t> tokens(20), targets(20), expected(20);
-  for (int64_t step : {0, 1, 3, 4}) { // 20 windows
+  for (int64_t step : {0, 1, 3, 4}) {
     order.fill(step, 0, tokens, targets);
     std::iota(expected.begin(), expected.end(), 20 * (step % 4));
     EXPECT_EQ(tokens, expected) << step;
