@@ -170,11 +170,13 @@ public:
     if (const std::string &other = matching.otherPrefix;
         unmatched && !other.empty())
       problems.push_back(
-          fmt::format("{} `{}` and `{}` of {} alike: rename those of one, so "
-                      "that it is clear which is meant",
+          fmt::format("{} `{}` and `{}` of {}",
                       matching.prefix.inModel ? "they fit" : "the model fits",
                       matching.prefix.text, other,
-                      matching.prefix.inModel ? "the model" : "them"));
+                      matching.prefix.inModel
+                          ? "the model alike: put the one that is meant in "
+                            "front of their names"
+                          : "them alike: leave out those of one"));
     report();
     for (size_t i = 0; i < sources.size(); ++i)
       requireEqual(sources[i], model.parameters()[i].output_axis);

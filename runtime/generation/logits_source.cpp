@@ -550,7 +550,7 @@ void requireOwnLogits(Model &model, std::span<const int32_t> text) {
   };
   std::ranges::fill(right, static_cast<int32_t>(vocabulary) - 1);
   bool isOwn = stays();
-  // A choice among the positions may not change by what two tokens are.
+  // Of these two tokens a choice among the positions may take none.
   std::minstd_rand draw;
   for (int tries = 0; isOwn && tries < 6; ++tries) {
     for (int32_t &token : right)

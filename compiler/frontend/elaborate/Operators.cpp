@@ -414,6 +414,16 @@ SymbolicValue Operators::tensorArithmetic(StringRef op, const SymbolicValue &a,
     x = tensors.toNumbers(a, ra, verb);
   if (b.isTensorLike())
     y = tensors.toNumbers(b, rb, verb);
+  bool hasRemainder = x && x->elem == Elem::Int && b.is(SymbolicValue::Int) &&
+                      b.dim().value() > 0;
+  if (op == "%" && !hasRemainder && (x || !a.isTensorLike())) {
+    reporter
+        .error(408, expr.textRange,
+               "`%` takes numbers, or a tensor of integers and a positive "
+               "integer")
+        .help("what it divides by is known while compiling: `ids % n`");
+    return SymbolicValue();
+  }
   if (!x && !a.isTensorLike())
     x = tensors.operandTensor(a, y ? &*y : nullptr, ra, verb, sources.text(rb));
   if (!y && !b.isTensorLike())
@@ -477,8 +487,7 @@ SymbolicValue Operators::tensorArithmetic(StringRef op, const SymbolicValue &a,
     return SymbolicValue::tensor(
         {emitter.compare(kind, p.handle, q.handle), Elem::Bool, *dims});
   }
-  if (op == "%" && x->elem == Elem::Int && b.is(SymbolicValue::Int) &&
-      b.dim().value() > 0)
+  if (op == "%")
     return SymbolicValue::tensor(remainder(tensors.broadcastTo(*x, *dims),
                                            tensors.broadcastTo(*y, *dims)));
   StringRef mnemonic = llvm::StringSwitch<StringRef>(op)
@@ -494,10 +503,8 @@ SymbolicValue Operators::tensorArithmetic(StringRef op, const SymbolicValue &a,
     Diagnostic &d =
         reporter
             .error(408, expr.textRange, "`" + op + "` works on numbers only")
-            .help(op == "%" ? "of tensors those of integers have it, by a "
-                              "positive integer that is known while compiling"
-                            : "they are known while compiling; tensors have "
-                              "`+ - * / ** @`");
+            .help("they are known while compiling; tensors have `+ - * / % ** "
+                  "@`");
     if (op == "//")
       d.help(commentHelp);
     return SymbolicValue();

@@ -250,7 +250,7 @@ TEST_F(LoadParameters, PartlyFromOneOfTwoThatFitAlike) {
   std::string path = write({one, other}),
               message = messageOf<InputError>([&] { load(path); });
   EXPECT_NE(message.find("the model fits `policy.` and `reference.` of them "
-                         "alike: rename those of one"),
+                         "alike: leave out those of one"),
             std::string::npos)
       << message;
   EXPECT_EQ(load(write({one, other, tensor("reference.bias", {14})})),
