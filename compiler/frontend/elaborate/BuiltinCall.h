@@ -75,7 +75,8 @@ public:
     int64_t axis;
   };
   std::optional<Along> along(llvm::StringRef which);
-  void wrong(const CallArg &a, llvm::StringRef which, llvm::StringRef expected);
+  Diagnostic &wrong(const CallArg &a, llvm::StringRef which,
+                    llvm::StringRef expected);
   /// An argument that is out of its range; poison.
   SymbolicValue refuse(llvm::StringRef which, const llvm::Twine &message);
   /// The results, of `elems`, of the op of this name, which works on rows,

@@ -227,20 +227,19 @@ std::optional<bool> BuiltinCall::flag(StringRef which) {
   return std::nullopt;
 }
 
-void BuiltinCall::wrong(const CallArg &a, StringRef which, StringRef expected) {
-  if (a.value.is(SymbolicValue::PerLayer)) {
-    reporter
+Diagnostic &BuiltinCall::wrong(const CallArg &a, StringRef which,
+                               StringRef expected) {
+  if (a.value.is(SymbolicValue::PerLayer))
+    return reporter
         .error(
             605, a.range,
             "`" + which + "` of `" + name +
                 "` is fixed while compiling: it may not depend on the layer's "
                 "index")
         .help(Reporter::choiceByLayer);
-    return;
-  }
-  reporter.error(404, a.range,
-                 "`" + which + "` of `" + name + "` takes " + expected +
-                     ", not " + a.value.describe());
+  return reporter.error(404, a.range,
+                        "`" + which + "` of `" + name + "` takes " + expected +
+                            ", not " + a.value.describe());
 }
 
 std::optional<int64_t> BuiltinCall::axis(const SymbolicTensor &x) {
@@ -394,14 +393,24 @@ SymbolicValue BuiltinCall::where() {
                        " and " + showShape(y->dims, y->elem));
     return SymbolicValue();
   }
-  auto dims = tensors.broadcastDims(x->dims, y->dims);
-  if (dims)
-    dims = tensors.broadcastDims(*dims, c->dims);
+  auto values = tensors.broadcastDims(x->dims, y->dims);
+  auto dims = values ? tensors.broadcastDims(*values, c->dims) : values;
   if (!dims) {
-    reporter.error(201, range,
-                   "`where` of " + showShape(c->dims, c->elem) + ", " +
-                       showShape(x->dims) + " and " + showShape(y->dims) +
-                       ": the shapes do not fit");
+    auto show = [&](const CallArg *given, bool isOwn, const SymbolicTensor &t) {
+      return isOwn ? showShape(t.dims, t.elem)
+                   : sources.text(given->range).str();
+    };
+    Diagnostic &d =
+        reporter.error(201, range,
+                       "`where` of " + showShape(c->dims, c->elem) + ", " +
+                           show(a, isOwnA, *x) + " and " + show(b, isOwnB, *y) +
+                           ": the shapes do not fit");
+    if (!values)
+      tensors.helpWithAxes(d, x->dims, sources.text(a->range), y->dims,
+                           sources.text(b->range));
+    else if (c->dims.size() < values->size())
+      tensors.helpWithAxes(d, c->dims, sources.text(arg("condition")->range),
+                           *values, "");
     return SymbolicValue();
   }
   return SymbolicValue::tensor(
@@ -615,6 +624,11 @@ SymbolicValue BuiltinCall::init() {
     // The standard deviation or the gain, where there is one.
     defaults[0] = 1;
   }
+  for (const CallArg *a : bound)
+    if (a && a->value.isTensorLike()) {
+      wrong(*a, parameters[0], "a number").help(nameHabit("random"));
+      return SymbolicValue();
+    }
   for (size_t i = 0; i < parameters.size(); ++i) {
     auto x = number(parameters[i], defaults[i]);
     if (!x)

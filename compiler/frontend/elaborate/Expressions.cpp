@@ -593,16 +593,21 @@ SymbolicValue Expressions::layerOf(Node &node, int64_t index) {
 }
 
 std::optional<Dim> Expressions::evalBound(const Expr &bound, StringRef object,
-                                          Scope &scope) {
+                                          size_t axis, Scope &scope) {
   SymbolicValue value = eval(bound, scope);
   if (value.is(SymbolicValue::Int))
     return value.dim();
   if (!value.isPoison()) {
     Diagnostic &d = reporter.error(
         408, bound.range, "an index is an integer, not " + value.describe());
-    if (value.isTensorLike())
-      d.help("`gather(" + object + ", " + sources.text(bound.range) +
+    StringRef ids = sources.text(bound.range);
+    if (value.isTensorLike() && axis == 0)
+      d.help("`gather(" + object + ", " + ids +
              ")` reads the rows that ids choose");
+    else if (value.isTensorLike())
+      d.help("`gather` takes rows of the first axis; of the one before the "
+             "last, which has n, `one_hot(" +
+             ids + ", n) @ " + object + "` does, where the ids are [.., rows]");
     else if (value.is(SymbolicValue::None))
       d.help("an axis of size 1 is made by `rearrange(x, \"B T -> B T 1\")`");
   }
@@ -636,7 +641,8 @@ std::optional<int64_t> Expressions::indexInto(int64_t size, const Expr &expr,
     return std::nullopt;
   }
   const Expr &subscript = *expr.subscripts[0].first;
-  auto index = evalBound(subscript, sources.text(expr.kids[0]->range), scope);
+  auto index =
+      evalBound(subscript, sources.text(expr.kids[0]->range), 0, scope);
   if (!index)
     return std::nullopt;
   int64_t i = index->value() < 0 ? index->value() + size : index->value();
@@ -688,7 +694,7 @@ Expressions::evalSubscript(const Expr &expr, size_t axis,
     if (!given)
       return std::optional<Dim>(absent);
     std::optional<Dim> value =
-        evalBound(*given, sources.text(expr.kids[0]->range), scope);
+        evalBound(*given, sources.text(expr.kids[0]->range), axis, scope);
     return value && value->value() < 0 ? extent + *value : value;
   };
   std::optional<Dim> begin = bound(subscript.first, Dim(0)), end;

@@ -103,9 +103,9 @@ private:
   /// Reports places that the axis has not, or that are none.
   void reportNoPlaces(const Places &places, const ast::Expr &expr, size_t axis,
                       const SymbolicTensor &tensor);
-  /// A number in a subscript of `object`.
+  /// A number in a subscript of `object`, for that axis.
   std::optional<Dim> evalBound(const ast::Expr &bound, llvm::StringRef object,
-                               Scope &scope);
+                               size_t axis, Scope &scope);
 
   SymbolicValue evalIf(const ast::Expr &expr, Scope &scope);
 

@@ -182,10 +182,12 @@ SymbolicValue Operators::evalLogic(const Expr &expr, Scope &scope) {
     }
     std::optional<Dims> dims = tensors.broadcastDims(x->dims, y->dims);
     if (!dims) {
-      reporter.error(201, expr.textRange,
-                     "`" + expr.text + "` of " + showShape(x->dims, x->elem) +
-                         " and " + showShape(y->dims, y->elem) +
-                         ": the shapes do not fit");
+      Diagnostic &d = reporter.error(
+          201, expr.textRange,
+          "`" + expr.text + "` of " + showShape(x->dims, x->elem) + " and " +
+              showShape(y->dims, y->elem) + ": the shapes do not fit");
+      tensors.helpWithAxes(d, x->dims, sources.text(expr.kids[0]->range),
+                           y->dims, sources.text(expr.kids[1]->range));
       return SymbolicValue();
     }
     return SymbolicValue::tensor(
@@ -472,6 +474,8 @@ SymbolicValue Operators::tensorArithmetic(StringRef op, const SymbolicValue &a,
         break;
       }
     }
+    tensors.helpWithAxes(d, x->dims, sources.text(ra), y->dims,
+                         sources.text(rb));
     return SymbolicValue();
   }
   if (isComparison(op)) {

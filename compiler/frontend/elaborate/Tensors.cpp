@@ -10,6 +10,8 @@
 #include "compiler/frontend/elaborate/CallerDims.h"
 #include "compiler/frontend/elaborate/Consts.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace tfm;
 using namespace tfm::ast;
 using llvm::StringRef;
@@ -258,6 +260,53 @@ Tensors::elements(const SymbolicValue &value, Range range, StringRef what) {
     all *= dim.value();
   numbers.resize(static_cast<size_t>(all));
   return numbers;
+}
+
+/// Where the axes of `narrow` stand among those of `wide`, in their order and
+/// by their names; none where that is not one way alone.
+static std::optional<llvm::SmallVector<size_t>> placesOf(const Dims &narrow,
+                                                         const Dims &wide) {
+  auto isSame = [](const Dim &x, const Dim &y) { return x.str() == y.str(); };
+  // What is found from the left, and from the right.
+  llvm::SmallVector<size_t> first, last;
+  for (size_t i = 0; i < wide.size() && first.size() < narrow.size(); ++i)
+    if (isSame(wide[i], narrow[first.size()]))
+      first.push_back(i);
+  for (size_t i = wide.size(); i > 0 && last.size() < narrow.size(); --i)
+    if (isSame(wide[i - 1], narrow[narrow.size() - 1 - last.size()]))
+      last.push_back(i - 1);
+  std::reverse(last.begin(), last.end());
+  if (first.size() < narrow.size() || first != last)
+    return std::nullopt;
+  return first;
+}
+
+void Tensors::helpWithAxes(Diagnostic &d, const Dims &a, StringRef aText,
+                           const Dims &b, StringRef bText) const {
+  bool isLeft = a.size() < b.size();
+  const Dims &narrow = isLeft ? a : b, &wide = isLeft ? b : a;
+  auto places = placesOf(narrow, wide);
+  if (!places || narrow.empty())
+    return;
+  std::string from, to;
+  for (size_t axis = 0, next = 0; axis < wide.size(); ++axis) {
+    std::string name = "1";
+    if (next < places->size() && (*places)[next] == axis) {
+      // A letter for what is no name, or one that stands there twice.
+      name = wide[axis].str();
+      auto isNamePart = [](char c) { return llvm::isAlpha(c) || c == '_'; };
+      bool isTwice = llvm::count_if(narrow, [&](const Dim &dim) {
+                       return dim.str() == name;
+                     }) > 1;
+      if (isTwice || !llvm::all_of(name, isNamePart))
+        name = std::string(1, static_cast<char>('a' + next));
+      from += (next++ ? " " : "") + name;
+    }
+    to += (axis ? " " : "") + name;
+  }
+  d.help("axes are aligned at the last one: `rearrange(" +
+         (isLeft ? aText : bText) + ", \"" + from + " -> " + to +
+         "\")` gives it those of the other");
 }
 
 std::optional<Dims> Tensors::broadcastDims(const Dims &a, const Dims &b) const {

@@ -59,6 +59,11 @@ public:
   elements(const SymbolicValue &value, Range range, llvm::StringRef what);
   /// The shape that both broadcast to, aligned at the last axis as in NumPy.
   std::optional<Dims> broadcastDims(const Dims &a, const Dims &b) const;
+  /// Where two shapes do not broadcast: says how the one with fewer axes, all
+  /// of them the other's, gets those that it lacks. Nothing where there are
+  /// several ways, or none.
+  void helpWithAxes(Diagnostic &d, const Dims &a, llvm::StringRef aText,
+                    const Dims &b, llvm::StringRef bText) const;
   /// Which axis an argument means, by its number or by the name of a dimension
   /// that occurs once; the last one without an argument. Reports E0210.
   std::optional<int64_t> toAxis(const SymbolicValue *value,

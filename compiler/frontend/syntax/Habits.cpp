@@ -40,6 +40,9 @@ static const Habit statements[] = {
     {"assert", "write `require condition, \"what is wrong\"`"},
     {"print", "`tfmc report FILE --shapes` shows the shape of every value"},
     {"pass", "leave it out: a body may be empty"},
+    {"buffer", "a tensor that nothing trains is `const name[i: n] = formula`, "
+               "or, in checkpoints, `param name: [n] = ones, trainable = "
+               "false`"},
     {"with", "there are no contexts: `stop_gradient(x)` has no derivative, and "
              "`dropout` acts in training only"},
 };
@@ -72,7 +75,8 @@ static const Habit names[] = {
     {"roll", "`shift(x, axis = T)` has what stands one place before, and 0 "
              "at the first; what leaves an end comes in at the other by "
              "`concat` of slices such as `x[:, 1:]`"},
-    {"flip", "`gather` takes rows by their numbers"},
+    {"flip", "`one_hot(n - 1 - range(n), n) @ x` has the n rows of the axis "
+             "before the last the other way round"},
     {"contiguous clone copy to cuda cpu device",
      "leave it out: the compiler decides where and how values are stored"},
     // Masks and constants.
@@ -255,7 +259,8 @@ static const Habit arguments[] = {
     {"no_decay decay_mask exclude",
      "what decays is chosen by rank: `decay = rank >= 2` leaves out biases and "
      "norms, `decay = all` nothing"},
-    {"warmup_ratio warmup_fraction", "`warmup` counts updates"},
+    {"warmup_ratio warmup_fraction",
+     "`warmup` counts updates: a tenth of 1000 is `warmup = 100`"},
 };
 
 static StringRef helpIn(llvm::ArrayRef<Habit> table, StringRef word) {
