@@ -47,12 +47,12 @@ struct BuildOptions {
 /// `wanted`; empty where it has that one, or where none is wanted.
 std::string wrongPrecision(mlir::ModuleOp module, llvm::StringRef wanted);
 
-/// Why a build failed.
+/// How a build ended, by its exit status (docs/cli.md).
 enum class BuildStatus {
-  Ok,
-  InputError, ///< diagnostics have been printed
-  WrongUsage, ///< the options have no such machine
-  Bug,        ///< the compiler could not do what it should
+  Ok = 0,
+  InputError = 1, ///< diagnostics have been printed
+  WrongUsage = 2, ///< the options have no such machine
+  Bug = 70,       ///< the compiler could not do what it should
 };
 
 /// Builds a model; what is wrong with the source is printed to standard error

@@ -18,7 +18,6 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/ErrorHandling.h"
-#include "llvm/Support/MathExtras.h"
 
 #include <map>
 
@@ -87,11 +86,6 @@ static void addParameters(mlir::ModuleOp module, int64_t bytes,
   most->second += bytes;
 }
 
-/// Bytes that an activation takes while it is alive.
-static int64_t liveBytes(sched::BufferOp buffer) {
-  return llvm::alignTo(buffer.getBytes(), bufferAlignment);
-}
-
 /// Visits the activations of a program with the first and last launch during
 /// which they are alive.
 static void forEachActivation(
@@ -119,7 +113,7 @@ static MemoryPhase phaseOf(sched::ProgramOp program,
       total(module, "sched.arena") - total(module, "sched.activations");
   forEachActivation(
       program, [&](sched::BufferOp buffer, int64_t begin, int64_t end) {
-        int64_t size = liveBytes(buffer);
+        int64_t size = buffer.getArenaBytes();
         phase.activations =
             std::max(phase.activations,
                      static_cast<int64_t>(*buffer.getOffset()) + size - start);
@@ -133,7 +127,7 @@ static MemoryPhase phaseOf(sched::ProgramOp program,
   forEachActivation(program,
                     [&](sched::BufferOp buffer, int64_t begin, int64_t end) {
                       if (begin <= fullest && fullest <= end)
-                        types.add(buffer, liveBytes(buffer), byType);
+                        types.add(buffer, buffer.getArenaBytes(), byType);
                     });
   phase.liveTypes = sorted(byType);
   return phase;
@@ -169,7 +163,7 @@ static BytesByType savedTypes(sched::ProgramOp train,
     forEachActivation(train, [&](sched::BufferOp buffer, int64_t begin,
                                  int64_t end) {
       if (begin <= *loss && *loss < end && !ports.contains(buffer.getBuffer()))
-        types.add(buffer, liveBytes(buffer), byType);
+        types.add(buffer, buffer.getArenaBytes(), byType);
     });
   return sorted(byType);
 }

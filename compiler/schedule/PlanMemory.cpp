@@ -9,11 +9,9 @@
 #include "compiler/schedule/ArenaPlanner.h"
 #include "compiler/schedule/Lifetimes.h"
 #include "compiler/schedule/Passes.h"
-#include "compiler/schedule/View.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SetVector.h"
-#include "llvm/Support/MathExtras.h"
 
 namespace tfm::sched {
 #define GEN_PASS_DEF_PLANMEMORYPASS
@@ -56,7 +54,7 @@ struct PlanMemoryPass : tfm::sched::impl::PlanMemoryPassBase<PlanMemoryPass> {
     // Places one behind the other.
     auto place = [&](BufferOp buffer, int64_t &end) {
       buffer.setOffsetAttr(b.getI64IntegerAttr(end));
-      end += bytesOf(buffer);
+      end += buffer.getArenaBytes();
     };
     for (auto buffer : module.getOps<BufferOp>())
       place(buffer, permanent);
@@ -78,7 +76,7 @@ struct PlanMemoryPass : tfm::sched::impl::PlanMemoryPassBase<PlanMemoryPass> {
         if (handed.buffers.contains(buffer))
           continue;
         buffers.push_back(buffer);
-        intervals.push_back({bytesOf(buffer), life.begin, life.end});
+        intervals.push_back({buffer.getArenaBytes(), life.begin, life.end});
       }
       bool isOfStep = llvm::any_of(handed.buffers, [&](Operation *buffer) {
         return program->isProperAncestor(buffer);
@@ -94,12 +92,6 @@ struct PlanMemoryPass : tfm::sched::impl::PlanMemoryPassBase<PlanMemoryPass> {
                     b.getI64IntegerAttr(permanent + activations));
     module->setAttr("sched.activations", b.getI64IntegerAttr(activations));
     module->setAttr("sched.lower_bound", b.getI64IntegerAttr(bound));
-  }
-
-private:
-  static int64_t bytesOf(BufferOp buffer) {
-    return static_cast<int64_t>(
-        llvm::alignTo(buffer.getBytes(), bufferAlignment));
   }
 };
 

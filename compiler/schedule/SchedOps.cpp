@@ -9,6 +9,7 @@
 
 #include "compiler/schedule/View.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MathExtras.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
@@ -163,6 +164,10 @@ LogicalResult ReduceChunksOp::verify() {
 
 void BufferOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getBuffer(), getName());
+}
+
+int64_t BufferOp::getArenaBytes() {
+  return static_cast<int64_t>(llvm::alignTo(getBytes(), bufferAlignment));
 }
 
 LogicalResult BufferOp::verify() {

@@ -250,6 +250,8 @@ def BufferOp : Sched_Op<"buffer", [DeclareOpInterfaceMethods<OpAsmOpInterface, [
   let extraClassDeclaration = [{
     /// Its size in bytes.
     int64_t getBytes() { return getType().getNumElements(); }
+    /// What it takes of the arena: where it ends, the next one may begin.
+    int64_t getArenaBytes();
   }];
 }
 

@@ -61,7 +61,7 @@ Stack stackOf(Value value) {
 
 /// The numbers that a value is, all elements alike.
 std::optional<Scales> numbersOf(Value value) {
-  if (std::optional<double> number = constantOf(value))
+  if (std::optional<double> number = floatSplat(value))
     return Scales{*number};
   if (auto broadcast = value.getDefiningOp<BroadcastOp>())
     value = broadcast.getX();

@@ -29,23 +29,13 @@
 using namespace mlir;
 using namespace tfm;
 
-std::optional<double> tfm::constantOf(Value value) {
-  auto constant = value.getDefiningOp<ConstantOp>();
-  auto elements =
-      constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
-  if (!elements || !elements.isSplat() ||
-      !isa<FloatType>(elements.getElementType()))
-    return std::nullopt;
-  return elements.getSplatValue<APFloat>().convertToDouble();
-}
-
 std::optional<double> tfm::factorOf(Operation *op) {
   if (isa<DivOp>(op))
-    if (std::optional<double> divisor = constantOf(op->getOperand(1)))
+    if (std::optional<double> divisor = floatSplat(op->getOperand(1)))
       return 1.0 / *divisor;
   if (isa<MulOp>(op))
     for (Value operand : op->getOperands())
-      if (std::optional<double> factor = constantOf(operand))
+      if (std::optional<double> factor = floatSplat(operand))
         return factor;
   return std::nullopt;
 }
@@ -244,7 +234,7 @@ public:
     if (isa<NegOp>(op))
       return of(op->getOperand(0));
     if (std::optional<double> factor = factorOf(op)) {
-      Value scaled = op->getOperand(constantOf(op->getOperand(0)) ? 1 : 0);
+      Value scaled = op->getOperand(floatSplat(op->getOperand(0)) ? 1 : 0);
       std::optional<double> own = of(scaled);
       return own ? std::optional(*factor * *own) : std::nullopt;
     }

@@ -21,9 +21,6 @@ namespace tfm {
 /// docs/design.md, "Facts", has the fields. What is not certain is left out.
 std::string modelFacts(mlir::ModuleOp module);
 
-/// The number that all elements of a value are.
-std::optional<double> constantOf(mlir::Value value);
-
 /// The factor of an op that multiplies, or divides, by one number.
 std::optional<double> factorOf(mlir::Operation *op);
 

@@ -74,19 +74,6 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
       status = 1;
       return;
     }
-    switch (tfm::build(options->build)) {
-    case BuildStatus::Ok:
-      status = 0;
-      break;
-    case BuildStatus::InputError:
-      status = 1;
-      break;
-    case BuildStatus::WrongUsage:
-      status = 2;
-      break;
-    case BuildStatus::Bug:
-      status = 70;
-      break;
-    }
+    status = static_cast<int>(tfm::build(options->build));
   });
 }

@@ -195,17 +195,7 @@ static int findBinary(const std::string &file,
   options.defines = defines;
   // The model above has told of them.
   options.warn = false;
-  switch (build(options)) {
-  case BuildStatus::Ok:
-    return 0;
-  case BuildStatus::InputError:
-    return 1;
-  case BuildStatus::WrongUsage:
-    return 2;
-  case BuildStatus::Bug:
-    return 70;
-  }
-  return 70;
+  return static_cast<int>(build(options));
 }
 
 /// The arguments of a binary as the system takes them; the binary calls itself
