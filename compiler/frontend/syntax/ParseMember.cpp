@@ -175,8 +175,8 @@ bool Parser::parseConst(Member &member) {
       index.extent = parseExpr();
       for (const IndexVariable &other : member.indices)
         if (other.name == index.name)
-          diags.error(121, index.range,
-                      "`" + variable.text + "` is declared twice");
+          reportTwice(121, index.range,
+                      "`" + variable.text + "` is declared twice", other.range);
       member.indices.push_back(index);
       if (!consume(","))
         break;

@@ -116,6 +116,12 @@ bool Parser::expect(StringRef punct, const Twine &where) {
   return false;
 }
 
+void Parser::reportTwice(int code, Range second, const Twine &message,
+                         Range first) {
+  diags.error(code, second, message)
+      .help("the first one stands in line " + Twine(sources.line(first)));
+}
+
 bool Parser::reportHabit(const Twine &expected) {
   const Token word = tok();
   // Such words are names like others where a name may stand.
@@ -349,9 +355,7 @@ void Parser::parseModelValue() {
   const Token word = take();
   take();
   if (out.model)
-    diags.error(120, word.range, "a file has one model")
-        .help("the first one stands in line " +
-              Twine(sources.line(out.modelRange)));
+    reportTwice(120, word.range, "a file has one model", out.modelRange);
   out.items.push_back({ItemKind::Model, 0});
   out.modelRange = word.range;
   out.model = parseExpr();
@@ -408,9 +412,7 @@ void Parser::parseFamily() {
     } while (tok().is(","));
   }
   if (out.family) {
-    diags.error(120, word.range, "a file has one family")
-        .help("the first one stands in line " +
-              Twine(sources.line(out.family->range)));
+    reportTwice(120, word.range, "a file has one family", out.family->range);
     return;
   }
   out.items.push_back({ItemKind::Family, 0});
@@ -476,7 +478,8 @@ void Parser::parseParameters(std::vector<Parameter> &parameters,
       parameter.value = parseExpr();
     for (const Parameter &other : parameters)
       if (other.name == parameter.name)
-        diags.error(121, name.range, "`" + name.text + "` is declared twice");
+        reportTwice(121, name.range, "`" + name.text + "` is declared twice",
+                    other.range);
     parameters.push_back(std::move(parameter));
     takeDoc();
     if (!consume(","))
@@ -579,9 +582,8 @@ void Parser::parseBlock() {
   block.range = keyword.range;
   for (const Block &other : out.blocks)
     if (other.keyword == block.keyword)
-      diags.error(120, keyword.range, "a file has one `" + keyword.text + "`")
-          .help("the first one stands in line " +
-                Twine(sources.line(other.range)));
+      reportTwice(120, keyword.range, "a file has one `" + keyword.text + "`",
+                  other.range);
   if (!tok().is("{")) {
     block.value = parsePostfix();
   } else {
@@ -615,7 +617,8 @@ void Parser::parseBlock() {
       entry.value = parseValue();
       for (const Entry &other : block.entries)
         if (other.key == entry.key)
-          diags.error(121, key.range, "`" + key.text + "` is set twice");
+          reportTwice(121, key.range, "`" + key.text + "` is set twice",
+                      other.range);
       block.entries.push_back(entry);
       if (!consume(",") && !tok().startsLine && !tok().is("}")) {
         if (entry.value->kind != ExprKind::Invalid)

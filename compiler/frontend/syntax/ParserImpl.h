@@ -41,6 +41,9 @@ private:
   /// sensible follows.
   void giveUp(const llvm::Twine &why);
   std::string describe(const Token &token) const;
+  /// Reports what is there although `first` is.
+  void reportTwice(int code, Range second, const llvm::Twine &message,
+                   Range first);
   /// Whether what is next is a statement of another language; reports E0110
   /// with what to write instead.
   bool reportHabit(const llvm::Twine &expected);
