@@ -101,7 +101,11 @@ llvm::Error tfm::link(std::vector<llvm::StringRef> objects,
     arguments.push_back(work.file(name));
   }
   if (kind == Linked::Library) {
-    arguments.push_back("-shared");
+    // Programs that are linked with it look for its name, not where it lay.
+    std::string name = llvm::sys::path::filename(output).str();
+    llvm::append_range(
+        arguments,
+        llvm::ArrayRef<std::string>{"-shared", "-Xlinker", "-soname=" + name});
   } else {
     llvm::Expected<std::string> runtime = findRuntime();
     if (!runtime)

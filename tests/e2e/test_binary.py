@@ -601,6 +601,8 @@ class CProgram(Folder):
         sections = run("readelf", "-SW", library).stdout
         self.assertIn(" .rela.dyn ", sections)
         self.assertNotIn(" .relr.dyn ", sections)
+        # Else a program that was linked with it looks for it where it lay then.
+        self.assertIn("soname: [alone.so]", run("readelf", "-dW", library).stdout)
 
     def order(self, _program):
         """Parameters as the descriptor lists them: the order in which files hold them."""
