@@ -247,6 +247,11 @@ FailureOr<Cotangents> MaxOp::buildVJP(OpBuilder &builder, ValueRange c) {
                       c[0]);
 }
 
+FailureOr<Cotangents> FmaOp::buildVJP(OpBuilder &builder, ValueRange c) {
+  TfmBuilder b{builder, getLoc()};
+  return Cotangents{b.mul(c[0], getB()), b.mul(c[0], getA()), c[0]};
+}
+
 FailureOr<Cotangents> SelectOp::buildVJP(OpBuilder &builder, ValueRange c) {
   TfmBuilder b{builder, getLoc()};
   Value zero = b.zeros(c[0]);

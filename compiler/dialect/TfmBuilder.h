@@ -28,6 +28,10 @@ struct TfmBuilder {
   Value sub(Value a, Value b) { return SubOp::create(builder, loc, a, b); }
   Value mul(Value a, Value b) { return MulOp::create(builder, loc, a, b); }
   Value div(Value a, Value b) { return DivOp::create(builder, loc, a, b); }
+  /// a * b + c, rounded once.
+  Value fma(Value a, Value b, Value c) {
+    return FmaOp::create(builder, loc, a, b, c);
+  }
   Value neg(Value x) { return NegOp::create(builder, loc, x); }
   Value exp(Value x) { return ExpOp::create(builder, loc, x); }
 

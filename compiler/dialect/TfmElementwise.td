@@ -146,6 +146,25 @@ def MinOp : Tfm_BinaryOp<"min", "min(a, b); where they are equal each gets half 
 def MaxOp : Tfm_BinaryOp<"max", "max(a, b); where they are equal each gets half of the cotangent",
     [Commutative, CheapToRebuild]>;
 
+def FmaOp : Tfm_ElementwiseDiffOp<"fma", [SameOperandsAndResultType, CheapToRebuild]> {
+  let flops = "2";
+  let summary = "elementwise a * b + c, rounded once";
+  let description = [{
+    A step of a `tfm.scan`, and the same bits wherever it stands: whether the
+    product of a `tfm.mul` is rounded before a `tfm.add` depends on what else is in
+    their kernel.
+
+    Example:
+
+    ```mlir
+    %y = tfm.fma %a, %b, %c : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$a, FloatTensor:$b, FloatTensor:$c);
+  let results = (outs FloatTensor:$y);
+  let assemblyFormat = "$a `,` $b `,` $c attr-dict `:` type($a)";
+}
+
 class Tfm_LogicOp<string mnemonic, string formula>
     : Tfm_ElementwiseOp<mnemonic, [SameOperandsAndResultType, Commutative, CheapToRebuild]> {
   let flops = "0";

@@ -62,6 +62,14 @@ void div(Frame &frame, DivOp op) {
   frame.set(op.getY(), std::move(y));
 }
 
+void fma(Frame &frame, FmaOp op) {
+  Tensor y = frame.get(op.getC());
+  for (auto [a, b, c] : llvm::zip_equal(frame.get(op.getA()).data,
+                                        frame.get(op.getB()).data, y.data))
+    c = std::fma(a, b, c);
+  frame.set(op.getY(), std::move(y));
+}
+
 bool compares(CompareKind kind, double a, double b) {
   switch (kind) {
   case CompareKind::eq:
@@ -132,6 +140,7 @@ void addElementwiseRules(Rules &rules) {
   addBinary<AndOp, logicalAnd>(rules);
   addBinary<OrOp, logicalOr>(rules);
   addRule<DivOp, div>(rules);
+  addRule<FmaOp, fma>(rules);
   addRule<CompareOp, compare>(rules);
   addRule<SelectOp, select>(rules);
   addRule<CastOp, cast>(rules);

@@ -234,6 +234,7 @@ public:
         .Case([&](MulOp) {
           return either<arith::MulFOp, arith::MulIOp>(x[0], x[1]);
         })
+        .Case([&](FmaOp) { return k.fma(x[0], x[1], x[2]); })
         .Case([&](DivOp) { return quotient(x[0], x[1]); })
         .Case([&](MinOp) {
           return either<arith::MinimumFOp, arith::MinSIOp>(x[0], x[1]);

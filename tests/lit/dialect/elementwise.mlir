@@ -71,6 +71,8 @@ func.func @binary(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>, %i: tensor<4xi32>, %
   %max = tfm.max %a, %b : tensor<4x8xf32>
   // CHECK: tfm.add %{{.*}}, %{{.*}} : tensor<4xi32>
   %k = tfm.add %i, %j : tensor<4xi32>
+  // CHECK: tfm.fma %{{.*}}, %{{.*}}, %{{.*}} : tensor<4x8xf32>
+  %fma = tfm.fma %a, %b, %a : tensor<4x8xf32>
   return
 }
 

@@ -61,6 +61,13 @@ std::string binary(Draw &draw, const char *op) {
                  format("%y = tfm.{0} %a, %b : {1}", op, type), type);
 }
 
+std::string fma(Draw &draw, const char *) {
+  std::string type = tensor(draw.shape(0, 3));
+  return program(format("%a: {0}, %b: {0}, %c: {0}", type),
+                 format("%z = tfm.fma %a, %b, %c : {0}", type) + sineOfZ(type),
+                 type);
+}
+
 std::string power(Draw &draw, const char *) {
   std::string type = tensor(draw.shape(0, 3));
   return program(format("%a: {0} {{test.positive}, %b: {0}", type),
@@ -480,6 +487,7 @@ const std::map<std::string, Write> &writers() {
       {"dropout", dropout},
       {"erf", anySign},
       {"exp", anySign},
+      {"fma", fma},
       {"gather", gather},
       {"gelu", anySign},
       {"gelu_tanh", anySign},
