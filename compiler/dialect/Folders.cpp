@@ -159,6 +159,18 @@ OpFoldResult SliceOp::fold(FoldAdaptor) {
   return {};
 }
 
+OpFoldResult ScanOp::fold(FoldAdaptor adaptor) {
+  return isZero(adaptor.getDecay()) ? getX() : Value();
+}
+
+LogicalResult ScanOp::canonicalize(ScanOp op, PatternRewriter &rewriter) {
+  if (floatSplat(op.getDecay()) != 1.0)
+    return rewriter.notifyMatchFailure(op, "the sum before is multiplied");
+  rewriter.replaceOpWithNewOp<CumsumOp>(op, op.getX(), op.getAxis(),
+                                        op.getReverse());
+  return success();
+}
+
 OpFoldResult ShiftOp::fold(FoldAdaptor) {
   return getSteps() == 0 ? getX() : Value();
 }

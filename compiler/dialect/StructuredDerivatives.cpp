@@ -158,6 +158,18 @@ FailureOr<Cotangents> CumsumOp::buildVJP(OpBuilder &builder, ValueRange c) {
       CumsumOp::create(builder, getLoc(), c[0], getAxis(), !getReverse())};
 }
 
+// The cotangent of a sum reaches the next one, too: what goes along the axis
+// the other way is dx, and a decay meets it beside the sum that it multiplied,
+// which lies a step before. In reverse the two are the other way round.
+FailureOr<Cotangents> ScanOp::buildVJP(OpBuilder &builder, ValueRange c) {
+  TfmBuilder b{builder, getLoc()};
+  Value dx = ScanOp::create(builder, getLoc(), getDecay(), c[0], getAxis(),
+                            !getReverse());
+  Value before = ShiftOp::create(builder, getLoc(), getReverse() ? dx : getY(),
+                                 getAxis(), 1);
+  return Cotangents{b.mul(getReverse() ? getY() : dx, before), dx};
+}
+
 // Where an element went its cotangent comes from.
 FailureOr<Cotangents> ShiftOp::buildVJP(OpBuilder &builder, ValueRange c) {
   return Cotangents{

@@ -117,4 +117,21 @@ def RowKernelOpInterface : OpInterface<"RowKernelOpInterface"> {
   ];
 }
 
+def ScanOpInterface : OpInterface<"ScanOpInterface"> {
+  let cppNamespace = "::tfm";
+  let description = [{
+    An op that adds up what goes before along an axis: `y[i] = x[i] + d[i] *
+    y[i - 1]`, and in reverse, which is the derivative, `y[i] = x[i] + d[i + 1] *
+    y[i + 1]`. What `y` begins with is 0.
+  }];
+  let methods = [
+    InterfaceMethod<"What the sum before is multiplied by, of the type of `x`; null: 1.",
+      "::mlir::Value", "getDecay", (ins), "", [{ return {}; }]>,
+    InterfaceMethod<"What is added up.", "::mlir::Value", "getX">,
+    InterfaceMethod<"The sums, of the type of `x`.", "::mlir::Value", "getY">,
+    InterfaceMethod<"The axis of `x` that they go along.", "uint64_t", "getAxis">,
+    InterfaceMethod<"Whether they begin at its end.", "bool", "getReverse">,
+  ];
+}
+
 #endif // TFM_DIALECT_TFMINTERFACES_TD

@@ -370,7 +370,7 @@ def RmsNormalizeOp : Tfm_RowOp<"rms_normalize", 3, "x / sqrt(mean(x ** 2) + eps)
   let hasVerifier = 1;
 }
 
-def CumsumOp : Tfm_DiffOp<"cumsum", [AllTypesMatch<["x", "y"]>, RowKernelOpInterface,
+def CumsumOp : Tfm_DiffOp<"cumsum", [AllTypesMatch<["x", "y"]>, RowKernelOpInterface, ScanOpInterface,
     PredOpTrait<"the axis is one of the operand's",
                 CPred<"getAxis() < static_cast<uint64_t>(getX().getType().getRank())">>]> {
   let flops = "1";
@@ -391,6 +391,32 @@ def CumsumOp : Tfm_DiffOp<"cumsum", [AllTypesMatch<["x", "y"]>, RowKernelOpInter
   let arguments = (ins FloatTensor:$x, I64Attr:$axis, UnitAttr:$reverse);
   let results = (outs FloatTensor:$y);
   let assemblyFormat = "$x `axis` $axis (`reverse` $reverse^)? attr-dict `:` type($x)";
+}
+
+def ScanOp : Tfm_DiffOp<"scan", [AllTypesMatch<["decay", "x", "y"]>, RowKernelOpInterface, ScanOpInterface,
+    PredOpTrait<"the axis is one of the operand's",
+                CPred<"getAxis() < static_cast<uint64_t>(getX().getType().getRank())">>]> {
+  let flops = "2";
+  let axes = [{::tfm::AxisMap::along(getAxis(), getX().getType().getShape(), !getReverse(), place, size,
+      "a scan from positions that are to come")}];
+  let summary = "a linear recurrence of the first order along one axis";
+  let description = [{
+    `y[i] = decay[i] * y[i - 1] + x[i]` along `axis`, and `y[0] = x[0]` (Blelloch
+    1990); with `reverse`, which is the derivative, `y[i] = x[i] + decay[i + 1] *
+    y[i + 1]`. `cumsum` is the one whose decay is 1. Over positions it is causal:
+    deriving the decode step keeps `y` in a cache, as of `cumsum`.
+
+    Example:
+
+    ```mlir
+    %y = tfm.scan %a, %x axis 1 : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$decay, FloatTensor:$x, I64Attr:$axis, UnitAttr:$reverse);
+  let results = (outs FloatTensor:$y);
+  let assemblyFormat = "$decay `,` $x `axis` $axis (`reverse` $reverse^)? attr-dict `:` type($x)";
+  let hasFolder = 1;
+  let hasCanonicalizeMethod = 1;
 }
 
 def ShiftOp : Tfm_DiffOp<"shift", [AllTypesMatch<["x", "y"]>, CheapToRebuild,

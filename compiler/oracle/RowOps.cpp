@@ -62,6 +62,26 @@ void cumsum(Frame &frame, CumsumOp op) {
   frame.set(op.getY(), std::move(y));
 }
 
+void scan(Frame &frame, ScanOp op) {
+  const Tensor &decay = frame.get(op.getDecay()), &x = frame.get(op.getX());
+  Tensor y = Frame::like(op.getY());
+  auto axis = static_cast<int64_t>(op.getAxis());
+  forEachIndex(x.shape, [&](ArrayRef<int64_t> index) {
+    // What `x` at each place has become where it gets here.
+    std::vector<int64_t> from(index.begin(), index.end());
+    double product = 1.0;
+    for (; from[axis] >= 0 && from[axis] < x.shape[axis];
+         from[axis] += op.getReverse() ? 1 : -1) {
+      if (op.getReverse() && from[axis] > index[axis])
+        product *= decay.at(from);
+      y.at(index) += product * x.at(from);
+      if (!op.getReverse())
+        product *= decay.at(from);
+    }
+  });
+  frame.set(op.getY(), std::move(y));
+}
+
 void shift(Frame &frame, ShiftOp op) {
   const Tensor &x = frame.get(op.getX());
   Tensor y = Frame::like(op.getY());
@@ -189,6 +209,7 @@ void tfm::oracle::addRowRules(Rules &rules) {
   addRule<ReduceSumOp, reduceSum>(rules);
   addRule<ReduceMaxOp, reduceMax>(rules);
   addRule<CumsumOp, cumsum>(rules);
+  addRule<ScanOp, scan>(rules);
   addRule<ShiftOp, shift>(rules);
   addRule<TopKOp, topK>(rules);
   addRule<SoftmaxOp, softmax>(rules);

@@ -31,7 +31,7 @@ bool standsAlone(Operation *op) {
 
 /// Whether a row kernel has no op beside this one: sums so far depend on the
 /// order in which a row is walked.
-bool isAlone(Operation *op) { return isa<CumsumOp>(op); }
+bool isAlone(Operation *op) { return isa<ScanOpInterface>(op); }
 
 class Fuser {
 public:

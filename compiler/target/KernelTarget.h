@@ -169,7 +169,7 @@ public:
   /// (tfm-choose-layers).
   virtual bool choosesLayers() const { return false; }
 
-  /// Whether a kernel computes the cumulative sums of rows.
+  /// Whether a kernel scans rows: adds up what stands before each element.
   virtual bool scansRows() const { return false; }
 
   /// Whether processes that share the update of a training exchange rows from

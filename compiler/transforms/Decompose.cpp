@@ -74,9 +74,9 @@ void decompose(TfmBuilder b, RmsNormalizeOp op) {
   op.replaceAllUsesWith(b.mul(op.getX(), b.broadcast(r, type)));
 }
 
-/// A cumulative sum of rows is a kernel's, and one of a single element that
-/// element. Whether `op` is, or has become, one of these.
-bool isOfRows(TfmBuilder b, CumsumOp op) {
+/// A scan of rows is a kernel's, and one of a single element that element.
+/// Whether `op` is, or has become, one of these.
+bool isOfRows(TfmBuilder b, ScanOpInterface op) {
   auto axis = static_cast<int64_t>(op.getAxis());
   int64_t last = tensorType(op.getX()).getRank() - 1;
   if (tensorType(op.getX()).getDimSize(axis) == 1)
@@ -88,34 +88,49 @@ bool isOfRows(TfmBuilder b, CumsumOp op) {
     toLast.push_back(i == last ? axis : i < axis ? i : i + 1);
     back.push_back(i == axis ? last : i < axis ? i : i - 1);
   }
-  Value rows = TransposeOp::create(b.builder, b.loc, op.getX(), toLast);
-  Value sums = CumsumOp::create(b.builder, b.loc, rows, last, op.getReverse());
-  op.replaceAllUsesWith(
+  auto rowsOf = [&](Value x) -> Value {
+    return TransposeOp::create(b.builder, b.loc, x, toLast);
+  };
+  Value rows = rowsOf(op.getX()), sums;
+  if (Value decay = op.getDecay())
+    sums = ScanOp::create(b.builder, b.loc, rowsOf(decay), rows, last,
+                          op.getReverse());
+  else
+    sums = CumsumOp::create(b.builder, b.loc, rows, last, op.getReverse());
+  op->getResult(0).replaceAllUsesWith(
       TransposeOp::create(b.builder, b.loc, sums, back).getY());
   op->erase();
   return true;
 }
 
-/// By doubling (Hillis and Steele 1986): what a step has added up to s elements
-/// before each, the next adds for 2 s.
-void decompose(TfmBuilder b, CumsumOp op) {
+/// By doubling (Hillis and Steele 1986): what a step has added up of s elements
+/// before each, the next adds for 2 s. What was added up s before is multiplied
+/// by the decays of as many elements since.
+void decompose(TfmBuilder b, ScanOpInterface op) {
   auto axis = static_cast<int64_t>(op.getAxis());
   int64_t size = tensorType(op.getX()).getDimSize(axis);
-  Value sums = op.getX();
-  auto slice = [&](int64_t start, int64_t count) -> Value {
-    return SliceOp::create(b.builder, b.loc, sums, axis, start, count);
+  Value sums = op.getX(), decays = op.getDecay();
+  auto slice = [&](Value of, int64_t start, int64_t count) -> Value {
+    return SliceOp::create(b.builder, b.loc, of, axis, start, count);
   };
+  if (decays && size > 1)
+    decays = slice(decays, 1, size - 1);
   for (int64_t step = 1; step < size; step *= 2) {
     int64_t rest = size - step;
-    Value longer = b.add(slice(0, rest), slice(step, rest));
+    Value first = slice(sums, 0, rest), last = slice(sums, step, rest);
+    Value longer = !decays           ? b.add(first, last)
+                   : op.getReverse() ? b.fma(decays, last, first)
+                                     : b.fma(decays, first, last);
     SmallVector<Value> parts;
     if (op.getReverse())
-      parts = {longer, slice(rest, step)};
+      parts = {longer, slice(sums, rest, step)};
     else
-      parts = {slice(0, step), longer};
+      parts = {slice(sums, 0, step), longer};
     sums = ConcatOp::create(b.builder, b.loc, parts, axis);
+    if (int64_t next = rest - step; decays && next > 0)
+      decays = b.mul(slice(decays, 0, next), slice(decays, step, next));
   }
-  op.replaceAllUsesWith(sums);
+  op->getResult(0).replaceAllUsesWith(sums);
 }
 
 void decompose(TfmBuilder b, ShiftOp op) {
@@ -255,16 +270,16 @@ struct DecomposePass : tfm::impl::DecomposePassBase<DecomposePass> {
     getOperation().walk([&](Operation *op) {
       OpBuilder builder(op);
       TfmBuilder b{builder, op->getLoc()};
-      if (auto sums = dyn_cast<CumsumOp>(op);
-          sums && scans && isOfRows(b, sums))
+      if (auto scan = dyn_cast<ScanOpInterface>(op);
+          scan && scans && isOfRows(b, scan))
         return;
       llvm::TypeSwitch<Operation *>(op)
           .Case<SoftmaxOp, LogSoftmaxOp, NormalizeOp, RmsNormalizeOp, CumsumOp,
-                ShiftOp, TopKOp, CrossEntropyOp, CrossEntropyBackwardOp>(
-              [&](auto composite) {
-                decompose(b, composite);
-                composite->erase();
-              });
+                ScanOp, ShiftOp, TopKOp, CrossEntropyOp,
+                CrossEntropyBackwardOp>([&](auto composite) {
+            decompose(b, composite);
+            composite->erase();
+          });
     });
   }
 };

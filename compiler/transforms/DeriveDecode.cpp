@@ -223,7 +223,7 @@ private:
   void cloneBlock(Block &block, BlockState &state);
   void cloneRepeat(RepeatOp repeat, BlockState &state);
   void cloneAttention(AttentionOp attention, BlockState &state);
-  void cloneCumsum(CumsumOp sum, BlockState &state);
+  void cloneScan(ScanOpInterface scan, BlockState &state);
   void cloneShift(ShiftOp shift, BlockState &state);
   Value keepRows(Operation *op, Value rows, BlockState &state);
   Value rowsAt(Operation *op, Value cache, Value positions);
@@ -409,34 +409,53 @@ void StepBuilder::cloneAttention(AttentionOp attention, BlockState &state) {
                    TransposeOp::create(builder, loc, whole, positionsFirst));
 }
 
-/// The sum before the first new position, which its cache knows, and to it
-/// those of the new positions among themselves, or where they are few one at a
-/// time.
-void StepBuilder::cloneCumsum(CumsumOp sum, BlockState &state) {
-  Value x = state.values.lookup(sum.getX());
+/// The sum before the first new position, which its cache knows, goes on over
+/// the new positions; where they are few one at a time.
+void StepBuilder::cloneScan(ScanOpInterface scan, BlockState &state) {
+  const SequenceTag &tag = *analysis.find(scan.getY());
+  PositionSelector selector(builder, analysis, state.values, state.ids, count);
+  auto here = [&](Value of) {
+    return analysis.find(of) ? state.values.lookup(of) : selector.at(of, tag);
+  };
+  Value x = here(scan.getX()), decay = scan.getDecay();
+  if (decay)
+    decay = here(decay);
+  auto axis = static_cast<int64_t>(scan.getAxis());
   RankedTensorType type = tensorType(x);
   SmallVector<int64_t> one(type.getShape());
-  one[sum.getAxis()] = 1;
+  one[axis] = 1;
   RankedTensorType column = tensorType(state.ids).clone({analysis.batch(), 1});
   Value last = b.sub(b.reshape(state.start, column), integers(column, 1));
   Value before = b.reshape(
-      rowsAt(sum, state.caches[0][state.numUpdated()], last), type.clone(one));
+      rowsAt(scan, state.caches[0][state.numUpdated()], last), type.clone(one));
   Value sums;
-  if (kind == ProgramKind::Verify) {
+  if (kind == ProgramKind::Verify || (decay && count == 1)) {
     // As one token at a time is added, so that a guess changes no bit.
+    auto at = [&](Value of, int64_t t) {
+      return SliceOp::create(builder, loc, of, axis, t, 1);
+    };
     SmallVector<Value> each;
     for (int64_t t = 0; t < count; ++t) {
-      before =
-          b.add(SliceOp::create(builder, loc, x, sum.getAxis(), t, 1), before);
+      before = decay ? b.fma(at(decay, t), before, at(x, t))
+                     : b.add(at(x, t), before);
       each.push_back(before);
     }
-    sums = ConcatOp::create(builder, loc, each, sum.getAxis());
+    sums = ConcatOp::create(builder, loc, each, axis);
+  } else if (decay) {
+    // It is part of the first that is added.
+    RankedTensorType ids = type.clone(builder.getI32Type());
+    Value isFirst =
+        b.compare(CompareKind::eq, IotaOp::create(builder, loc, ids, axis),
+                  integers(ids, 0));
+    Value first = b.fma(decay, b.broadcast(before, type), x);
+    sums = ScanOp::create(builder, scan.getLoc(), decay,
+                          b.select(isFirst, first, x), axis);
   } else {
-    sums = b.add(CumsumOp::create(builder, sum.getLoc(), x, sum.getAxis()),
+    sums = b.add(CumsumOp::create(builder, scan.getLoc(), x, axis),
                  b.broadcast(before, type));
   }
-  keepRows(sum, sums, state);
-  state.values.map(sum.getY(), sums);
+  keepRows(scan, sums, state);
+  state.values.map(scan.getY(), sums);
 }
 
 /// All are kept before anything looks back: new positions see new ones.
@@ -581,7 +600,7 @@ void StepBuilder::cloneBlock(Block &block, BlockState &state) {
       else if (auto shift = dyn_cast<ShiftOp>(op))
         cloneShift(shift, state);
       else
-        cloneCumsum(cast<CumsumOp>(op), state);
+        cloneScan(cast<ScanOpInterface>(op), state);
     } else if (suffix.contains(&op)) {
       for (Value operand : op.getOperands())
         inSuffix(operand, state);
@@ -754,7 +773,7 @@ bool tfm::canKeep(Operation *op, const SequenceTag &tag, int64_t batch) {
   if (isa<AttentionOp>(op))
     return true;
   // Rows of one sequence lie together.
-  return isa<CumsumOp, ShiftOp>(op) &&
+  return isa<ScanOpInterface, ShiftOp>(op) &&
          (batch == 1 || (tag.batch == AxisPlace{0, 1} && tag.time.axis > 0 &&
                          tensorType(op->getResult(0)).getDimSize(0) == batch));
 }

@@ -158,10 +158,10 @@ def DecomposePass : Pass<"tfm-decompose", "::mlir::ModuleOp"> {
     cross_entropy, ...) by reductions, `broadcast`, slices and elementwise ops:
     what kernels are fused from. Run `tfm-simplify` after it:
     an op and its derivative share statistics. Where the target has kernels for
-    cumulative sums (`scans`), these go along the last axis, else they become
-    slices and additions.
+    scans, these go along the last axis, else they become slices, products and
+    additions.
   }];
-  let options = [Option<"scans", "scans", "bool", "false", "whether a kernel computes cumulative sums of rows">];
+  let options = [Option<"scans", "scans", "bool", "false", "whether a kernel scans rows">];
 }
 
 def AddUpdatePass : Pass<"tfm-add-update", "::mlir::ModuleOp"> {
@@ -200,7 +200,7 @@ def DeriveDecodePass : Pass<"tfm-derive-decode", "::mlir::ModuleOp"> {
       `position`; the logits are those after the last token that counts, and
       what only they need is computed for that token alone;
     - `@prefill_short`: the same with a shorter chunk; where there is
-      `@forward_batch`, and no cumulative sum or mask, with one of `segments`
+      `@forward_batch`, and no scan or mask, with one of `segments`
       that have `segment` tokens each (`tokens [segments, segment]`), of any
       texts: `position`, `length` and `row` have an element for each of them, and
       so have the caches (`tfm.segment`). All segments write before any reads,
@@ -220,7 +220,7 @@ def DeriveDecodePass : Pass<"tfm-derive-decode", "::mlir::ModuleOp"> {
     its own, an argument that is also a result of the region `cache.N`. With a
     window it is a ring of fewer rows than T, where the window and the longest
     of these functions leave any over. A
-    cumulative sum keeps its sums in one, `[layers..., B, outer, T, inner]`, and a
+    scan keeps its sums in one, `[layers..., B, outer, T, inner]`, and a
     shift what it shifts; values
     that depend on no input are picked at the positions. Where an op mixes
     positions in any other way nothing is made, and the module's attribute

@@ -79,7 +79,7 @@ class Writer:
         if depth == 0 or self.chance(0.15):
             return self.pick(values)
         x = self.tensor(values, numbers, layers, depth - 1)
-        form = self.random.randrange(16)
+        form = self.random.randrange(17)
         if self.careful:
             return self.careful_tensor(x, form, values, numbers, layers, depth)
         if form < 3:
@@ -113,6 +113,8 @@ class Writer:
             return f"({x} @ {self.tensor(values, numbers, layers, depth - 1)}.T @ {x})"
         if form == 14:
             return f"dropout({x}, {self.pick(['0.1', '0.0', self.integer(numbers, 1)])})"
+        if form == 15:
+            return f"scan({self.pick([x, '0.5', self.integer(numbers, 1)])}, {x}, axis = {self.pick(['-1', 'T', '0', '5'])})"
         return f"(if {self.integer(numbers, 1)} > {self.integer(numbers, 1)} then {x} else {self.pick(values)})"
 
     def careful_tensor(self, x, form, values, numbers, layers, depth):
@@ -135,6 +137,8 @@ class Writer:
             return f"where({x} > {self.integer(numbers, 0)}, {x}, {self.pick(values)})"
         if form == 13:
             return f"dropout({x}, 0.1)"
+        if form == 14:
+            return f"scan(sigmoid({self.pick(values)}), {x}, axis = T)"
         return f"{self.pick(['exp', 'tanh', 'gelu', 'silu', 'softmax', 'stop_gradient'])}({x})"
 
     def statements(self, numbers, layers, indent):

@@ -35,6 +35,7 @@ struct BuiltinInfo {
 };
 
 static SymbolicValue topK(BuiltinCall &call);
+static SymbolicValue scan(BuiltinCall &call);
 static SymbolicValue shift(BuiltinCall &call);
 
 /// All but those of one number, which the dialect lists.
@@ -49,6 +50,7 @@ static const BuiltinInfo table[] = {
     {"var", "x axis=", &BuiltinCall::reduction},
     {"std", "x axis=", &BuiltinCall::reduction},
     {"cumsum", "x axis=", &BuiltinCall::alongAxis},
+    {"scan", "a x axis=", nullptr, scan},
     {"shift", "x axis by=", nullptr, shift},
     {"top_k", "x k axis=", nullptr, topK},
     {"softmax", "x axis=", &BuiltinCall::softmax},
@@ -538,6 +540,37 @@ SymbolicValue BuiltinCall::alongAxis() {
   const auto &[x, at] = *all;
   return SymbolicValue::tensor(
       {emitter.op(name, {x.handle}, {{"axis", at}})[0], Elem::Float, x.dims});
+}
+
+static SymbolicValue scan(BuiltinCall &call) {
+  auto all = call.along("x");
+  if (!all)
+    return SymbolicValue();
+  const SymbolicTensor &x = all->x;
+  const CallArg &a = *call.arg("a");
+  bool isNumber = a.value.isNumber() || a.value.is(SymbolicValue::PerLayer);
+  auto decay = isNumber
+                   ? call.tensors.operandTensor(a.value, &x, a.range, call.name)
+                   : call.floats("a");
+  if (!decay)
+    return SymbolicValue();
+  auto dims = call.tensors.broadcastDims(decay->dims, x.dims);
+  if (!dims || *dims != x.dims) {
+    call.reporter
+        .error(201, call.range,
+               "`scan` cannot repeat a decay of " + showShape(decay->dims) +
+                   " to " + showShape(x.dims) +
+                   ", the shape of what it adds up")
+        .help("it is `scan(a, x)`, where `a` broadcasts to `x`; "
+              "`rearrange(a, \"B T -> B T 1\")` gives it an axis at the end");
+    return SymbolicValue();
+  }
+  return SymbolicValue::tensor(
+      {call.emitter.op(
+           call.name,
+           {call.tensors.broadcastTo(*decay, x.dims).handle, x.handle},
+           {{"axis", all->axis}})[0],
+       Elem::Float, x.dims});
 }
 
 static SymbolicValue shift(BuiltinCall &call) {

@@ -102,9 +102,9 @@ static const Habit names[] = {
     {"clamp clip", "write `min(max(x, low), high)`"},
     {"add sub mul div", "write `a + b`, `a - b`, `a * b`, `a / b`"},
     {"norm", "write `sqrt(sum(x ** 2))`, or `rms_normalize(x)`"},
-    {"scan cumprod cummax cummin logcumsumexp",
-     "`cumsum(x, axis = T)` adds up what stands before; of positive factors "
-     "`exp(cumsum(log(x), axis = T))` is the product"},
+    {"cumprod cummax cummin logcumsumexp associative_scan selective_scan ema",
+     "`cumsum(x, axis = T)` adds up what stands before, and `scan(a, x, axis = "
+     "T)` what decays meanwhile, `h[t] = a[t] * h[t - 1] + x[t]`"},
     {"logsumexp", "write `log(sum(exp(x)))`, or `x - log_softmax(x)`"},
     {"multinomial", "a model gives logits; `generate` chooses the tokens"},
     {"topk argmax sort argsort",

@@ -63,7 +63,7 @@ std::optional<SideBySide> tfm::planSideBySide(const Domain &domain,
     for (Operation &op : *launch.getBlock()) {
       if (!goesSideBySide(&op, domain))
         return std::nullopt;
-      scans |= isa<CumsumOp>(op);
+      scans |= isa<ScanOpInterface>(op);
     }
   SideBySide shape{domain.rows, 4, kColumns, 4};
   // Whether neighbours of some are in one column, and of some in one row.
@@ -119,7 +119,7 @@ public:
     for (ElementEmitter &vector : this->elements)
       vector.putRowsSideBySide();
     for (Operation *op : plan.ops)
-      if (auto scan = dyn_cast<CumsumOp>(op))
+      if (auto scan = dyn_cast<ScanOpInterface>(op))
         scans.push_back(scan);
   }
 
@@ -178,8 +178,8 @@ private:
       state.append(scans.size(), k.splat(0.0));
     }
     // Sums from the end walk there first; what is left is done last.
-    bool isReverse =
-        llvm::any_of(scans, [](CumsumOp scan) { return scan.getReverse(); });
+    bool isReverse = llvm::any_of(
+        scans, [](ScanOpInterface scan) { return scan.getReverse(); });
     int64_t looped = domain.cols / shape.columns * shape.columns;
     int64_t left = domain.cols - looped;
     if (looped > 0) {
@@ -242,10 +242,17 @@ private:
                        vector.provide(value, k.load(keptAt(of)));
                      });
         for (auto [s, scan] : llvm::enumerate(scans)) {
-          Value x = vector.full(scan.getX()), wide = k.toF32(x);
-          sinceFirst[s] = i ? k.addf(sinceFirst[s], wide) : wide;
-          Value sum = k.addf(sums[s], sinceFirst[s]);
-          vector.provide(scan.getY(), x == wide ? sum : k.toBf16(sum));
+          Value x = vector.full(scan.getX());
+          if (Value decay = scan.getDecay()) {
+            decay = vector.full(decay);
+            Value sum = scan.getReverse() ? k.addf(sums[s], x)
+                                          : k.fma(decay, sums[s], x);
+            sums[s] = scan.getReverse() ? k.mulf(decay, sum) : sum;
+            vector.provide(scan.getY(), sum);
+            continue;
+          }
+          sinceFirst[s] = i ? k.addf(sinceFirst[s], x) : x;
+          vector.provide(scan.getY(), k.addf(sums[s], sinceFirst[s]));
         }
         emitVector(
             vector, pass, reductions,
@@ -256,7 +263,8 @@ private:
                      });
       }
       for (auto [sum, more] : llvm::zip_equal(sums, sinceFirst))
-        sum = k.addf(sum, more);
+        if (more)
+          sum = k.addf(sum, more);
       vector.endTile();
     }
   }
@@ -287,7 +295,7 @@ private:
   std::function<Value(ElementEmitter &)> moved;
   /// Of each vector of a block.
   std::vector<ElementEmitter> elements;
-  SmallVector<CumsumOp> scans;
+  SmallVector<ScanOpInterface> scans;
   Value scratch, mask;
 };
 

@@ -7,7 +7,7 @@
 //
 // Where the elements of a row are far apart in memory, and those of its
 // neighbours next to them, a lane is a row: softmax over another axis than the
-// last, a transpose, a cumulative sum.
+// last, a transpose, a scan.
 //
 //===----------------------------------------------------------------------===//
 

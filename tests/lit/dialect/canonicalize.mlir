@@ -72,3 +72,24 @@ func.func @matmul(%a: tensor<2x4x3xf32>, %b: tensor<2x5x4xf32>) -> tensor<2x3x5x
   %y = tfm.matmul %at, %bt : tensor<2x3x4xf32>, tensor<2x4x5xf32>
   return %y : tensor<2x3x5xf32>
 }
+
+// What does not decay is a sum, either way, and what does at once is what it is
+// of; a decay that is one number otherwise stays.
+// CHECK-LABEL: @scan(
+// CHECK-SAME: %[[X:.*]]: tensor<4x8xf32>)
+// CHECK: %[[HALF:.*]] = tfm.constant dense<5.000000e-01> : tensor<4x8xf32>
+// CHECK-NEXT: %[[A:.*]] = tfm.cumsum %[[X]] axis 1 : tensor<4x8xf32>
+// CHECK-NEXT: %[[B:.*]] = tfm.cumsum %[[A]] axis 0 reverse : tensor<4x8xf32>
+// CHECK-NEXT: %[[D:.*]] = tfm.scan %[[HALF]], %[[B]] axis 1 : tensor<4x8xf32>
+// CHECK-NEXT: return %[[D]]
+func.func @scan(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %one = tfm.constant dense<1.0> : tensor<f32>
+  %ones = tfm.broadcast %one : tensor<f32> to tensor<4x8xf32>
+  %zeros = tfm.constant dense<0.0> : tensor<4x8xf32>
+  %half = tfm.constant dense<0.5> : tensor<4x8xf32>
+  %a = tfm.scan %ones, %x axis 1 : tensor<4x8xf32>
+  %b = tfm.scan %ones, %a axis 0 reverse : tensor<4x8xf32>
+  %c = tfm.scan %zeros, %b axis 1 : tensor<4x8xf32>
+  %d = tfm.scan %half, %c axis 1 : tensor<4x8xf32>
+  return %d : tensor<4x8xf32>
+}

@@ -130,6 +130,22 @@ func.func @f(%x: tensor<4x8xf32>) {
 
 // -----
 
+func.func @f(%a: tensor<4x8xf32>, %x: tensor<4x8xf32>) {
+  // expected-error@+1 {{the axis is one of the operand's}}
+  %y = tfm.scan %a, %x axis 2 : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x1xf32>, %x: tensor<4x8xf32>) {
+  // expected-error@+1 {{failed to verify that all of {decay, x, y} have same type}}
+  %y = "tfm.scan"(%a, %x) {axis = 1 : i64} : (tensor<4x1xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
 func.func @f(%x: tensor<4x8xf32>) {
   // expected-error@+1 {{the axis is one of the operand's}}
   %y = tfm.shift %x axis 2 by 1 : tensor<4x8xf32>

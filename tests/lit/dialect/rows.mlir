@@ -33,6 +33,15 @@ func.func @cumsum(%x: tensor<4x8xf32>) {
   return
 }
 
+// The same, with what the sum before is multiplied by.
+func.func @scan(%a: tensor<4x8xf32>, %x: tensor<4x8xf32>) {
+  // CHECK: tfm.scan %{{.*}}, %{{.*}} axis 1 : tensor<4x8xf32>
+  %y = tfm.scan %a, %x axis 1 : tensor<4x8xf32>
+  // CHECK: tfm.scan %{{.*}}, %{{.*}} axis 0 reverse : tensor<4x8xf32>
+  %z = tfm.scan %a, %x axis 0 reverse : tensor<4x8xf32>
+  return
+}
+
 // The largest of each row, and where they are.
 func.func @top_k(%x: tensor<4x8xf32>) -> tensor<4x2xi32> {
   // CHECK: %{{.*}}, %[[IDS:.*]] = tfm.top_k %{{.*}}, 2 : tensor<4x8xf32>

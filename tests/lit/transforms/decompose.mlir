@@ -164,6 +164,48 @@ func.func @cumsum_reverse(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %y : tensor<2xf32>
 }
 
+// What was added up before is multiplied by the decays of all elements since,
+// of which each step has twice as many.
+// CHECK-LABEL: @scan(
+// CHECK-SAME: %[[D:.*]]: tensor<3xf32>, %[[X:.*]]: tensor<3xf32>)
+// CHECK: %[[ONE:.*]] = tfm.slice %[[D]] axis 0 start 1 size 2
+// CHECK: %[[FIRST:.*]] = tfm.slice %[[X]] axis 0 start 0 size 2
+// CHECK: %[[LAST:.*]] = tfm.slice %[[X]] axis 0 start 1 size 2
+// CHECK: %[[LONGER:.*]] = tfm.fma %[[ONE]], %[[FIRST]], %[[LAST]]
+// CHECK: %[[SUMS:.*]] = tfm.concat %{{.*}}, %[[LONGER]] axis 0
+// CHECK: %[[A:.*]] = tfm.slice %[[ONE]] axis 0 start 0 size 1
+// CHECK: %[[B:.*]] = tfm.slice %[[ONE]] axis 0 start 1 size 1
+// CHECK: %[[TWO:.*]] = tfm.mul %[[A]], %[[B]]
+// CHECK: %[[S:.*]] = tfm.slice %[[SUMS]] axis 0 start 0 size 1
+// CHECK: tfm.fma %[[TWO]], %[[S]], %{{.*}}
+// CHECK: %[[Y:.*]] = tfm.concat
+// CHECK-NEXT: return %[[Y]]
+func.func @scan(%d: tensor<3xf32>, %x: tensor<3xf32>) -> tensor<3xf32> {
+  %y = tfm.scan %d, %x axis 0 : tensor<3xf32>
+  return %y : tensor<3xf32>
+}
+
+// In reverse what comes behind is multiplied, by its own decay. Where a kernel
+// scans rows, decays go along the last axis, too.
+// CHECK-LABEL: @scan_reverse(
+// CHECK-SAME: %[[D:.*]]: tensor<2x3xf32>, %[[X:.*]]: tensor<2x3xf32>)
+// CHECK: %[[ONE:.*]] = tfm.slice %[[D]] axis 0 start 1 size 1
+// CHECK: %[[FIRST:.*]] = tfm.slice %[[X]] axis 0 start 0 size 1
+// CHECK: %[[LAST:.*]] = tfm.slice %[[X]] axis 0 start 1 size 1
+// CHECK: %[[LONGER:.*]] = tfm.fma %[[ONE]], %[[LAST]], %[[FIRST]]
+// CHECK: tfm.concat %[[LONGER]], %[[LAST]] axis 0
+// SCANS-LABEL: @scan_reverse(
+// SCANS-SAME: %[[D:.*]]: tensor<2x3xf32>, %[[X:.*]]: tensor<2x3xf32>)
+// SCANS-DAG: %[[XT:.*]] = tfm.transpose %[[X]] [1, 0]
+// SCANS-DAG: %[[DT:.*]] = tfm.transpose %[[D]] [1, 0]
+// SCANS: %[[S:.*]] = tfm.scan %[[DT]], %[[XT]] axis 1 reverse : tensor<3x2xf32>
+// SCANS-NEXT: %[[Y:.*]] = tfm.transpose %[[S]] [1, 0]
+// SCANS-NEXT: return %[[Y]]
+func.func @scan_reverse(%d: tensor<2x3xf32>, %x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %y = tfm.scan %d, %x axis 0 reverse : tensor<2x3xf32>
+  return %y : tensor<2x3xf32>
+}
+
 // The largest, and the first place that has it; then the same of what comes
 // after that in the order of values and places.
 // CHECK-LABEL: @top_k(

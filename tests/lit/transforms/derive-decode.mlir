@@ -88,6 +88,49 @@ tfm.param @"t" : tensor<8x8xf32> {init = {kind = "zeros"}}
 
 // -----
 
+// Of a chunk the sum before, decayed, is part of the first that is added; what
+// decays by positions alone does so by those of the new ones.
+// CHECK-LABEL: func.func @prefill
+// CHECK: %[[BEFORE:.*]] = tfm.broadcast %{{.*}} : tensor<1x1x8xf32> to tensor<1x2x8xf32>
+// CHECK: %[[FIRST:.*]] = tfm.fma %[[DECAY:.*]], %[[BEFORE]], %[[X:.*]] :
+// CHECK: %[[ADDED:.*]] = tfm.select %{{.*}}, %[[FIRST]], %[[X]]
+// CHECK: tfm.scan %[[DECAY]], %[[ADDED]] axis 1 : tensor<1x2x8xf32>
+// CHECK-LABEL: func.func @decode
+// CHECK-SAME: %[[AT:[a-z0-9]+]]: tensor<1xi32> {tfm.name = "position"}
+// CHECK-SAME: %[[SUMS:[a-z0-9]+]]: tensor<1x1x3x8xf32> {tfm.region = "cache.0"}
+// CHECK: %[[TABLE:.*]] = tfm.reshape %[[SUMS]] : tensor<1x1x3x8xf32> to tensor<3x8xf32>
+// CHECK: tfm.gather %[[TABLE]]
+// CHECK: %[[KNOWN:.*]] = tfm.select
+// CHECK: %[[SUM:.*]] = tfm.reshape %[[KNOWN]]
+// CHECK: %[[NEW:.*]] = tfm.fma %{{.*}}, %[[SUM]], %{{.*}} : tensor<1x1x8xf32>
+// CHECK: %[[ALL:.*]] = tfm.concat %[[NEW]] axis 1
+// CHECK: %[[ROW:.*]] = tfm.reshape %[[ALL]] : tensor<1x1x8xf32> to tensor<1x1x1x8xf32>
+// CHECK: %[[UPDATED:.*]] = tfm.cache_update %[[SUMS]], %[[ROW]], %[[AT]] {ring}
+// CHECK: return %{{.*}}, %[[UPDATED]]
+func.func @forward(%tokens: tensor<1x8xi32> {tfm.name = "tokens"}) -> tensor<1x8x8xf32> {
+  %table = tfm.get_param @"t" : tensor<8x8xf32>
+  %x = tfm.gather %table, %tokens : tensor<8x8xf32>, tensor<1x8xi32>
+  %decay = tfm.reshape %table : tensor<8x8xf32> to tensor<1x8x8xf32>
+  %s = tfm.scan %decay, %x axis 1 : tensor<1x8x8xf32>
+  %y = tfm.tanh %s : tensor<1x8x8xf32>
+  return %y : tensor<1x8x8xf32>
+}
+tfm.param @"t" : tensor<8x8xf32> {init = {kind = "zeros"}}
+
+// -----
+
+// CHECK: tfm.whole_sequence = "{{.*}}a scan from positions that are to come"
+// CHECK-NOT: @decode
+func.func @forward(%tokens: tensor<1x8xi32> {tfm.name = "tokens"}) -> tensor<1x8x8xf32> {
+  %table = tfm.get_param @"t" : tensor<8x8xf32>
+  %x = tfm.gather %table, %tokens : tensor<8x8xf32>, tensor<1x8xi32>
+  %s = tfm.scan %x, %x axis 1 reverse : tensor<1x8x8xf32>
+  return %s : tensor<1x8x8xf32>
+}
+tfm.param @"t" : tensor<8x8xf32> {init = {kind = "zeros"}}
+
+// -----
+
 // What was two positions before comes from the cache, a ring of the newest,
 // into which the new positions went before.
 // CHECK-LABEL: func.func @decode

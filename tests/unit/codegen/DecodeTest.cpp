@@ -509,6 +509,7 @@ TEST_P(Decode, GivesTheLogitsOfForwardInSegments) {
   // Of causal ops segments know attention without masks alone.
   bool knows = llvm::StringRef(GetParam().name) != "RunningMeans" &&
                llvm::StringRef(GetParam().name) != "Shifts" &&
+               llvm::StringRef(GetParam().name) != "Recurrences" &&
                llvm::StringRef(GetParam().name) != "BiasByDistance";
   ASSERT_EQ(program.function("prefill_short") != nullptr, knows);
   if (!knows)
@@ -848,6 +849,37 @@ module Layer(width, heads) {
     x = x + look(x + taps[0] * shift(x, T) + taps[1] * shift(x, axis = 1, by = 2))
     y = normalize(x)
     return x + mix(y + blend * (shift(y, T) - y))
+  }
+}
+)tfm"},
+    {"Recurrences", R"tfm(
+model Recurrences(vocab = 11, context = 10, width = 8, heads = 2) {
+  token = Embedding(vocab, width)
+  layer = repeat(3) Layer(width)
+  param slopes: [heads, 1, 1] = 0.7
+  const steps[t: context, j: width] = sin(t + j / 3.0)
+  head  = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    x = token(tokens)
+    // Heads side by side, and a decay for each of them.
+    y = rearrange(x, "B T (h d) -> B h T d", h = heads)
+    z = rearrange(scan(slopes, y, axis = T), "B h T d -> B T (h d)")
+    // Decays, and then what they are of, that are those of positions alone.
+    z = z + scan(steps[0:T], x, axis = T)
+    z = z + scan(sigmoid(x), rearrange(steps[0:T], "T d -> B T d", B = B), axis = T)
+    return head(layer(x + 0.3 * z))
+  }
+}
+/// A selective recurrence, whose decays depend on the tokens (Gu and Dao 2023),
+/// one for each position, and a moving average.
+module Layer(width) {
+  gate = Linear(width, width)
+  keep = Linear(width, 1)
+  mix  = Linear(width, width)
+  forward(x: [B, T, width]) -> [B, T, width] {
+    a = sigmoid(gate(x))
+    x = x + mix(scan(a, (1.0 - a) * x, axis = T))
+    return x + 0.5 * scan(sigmoid(keep(x)), x, axis = T) - 0.1 * scan(0.9, x, 1)
   }
 }
 )tfm"},

@@ -268,17 +268,15 @@ TEST(QuotientCompiled, OfTheSmallestInteger) {
             llvm::ArrayRef<double>({least, -7, 0, least / 2}));
 }
 
-// Along every axis, from both ends, of any length.
+/// Shapes, and how many axes they have, of what is added up along an axis: of
+/// any length.
+const std::pair<const char *, int> scannedShapes[] = {
+    {"1x1", 2}, {"2x3", 2},     {"5x17", 2},    {"64x3", 2},     {"1x331", 2},
+    {"331", 1}, {"2x19x37", 3}, {"3x64x48", 3}, {"2x33x3x16", 4}};
+
+// Along every axis, from both ends.
 TEST(CumsumCompiled, ValuesAndDerivatives) {
-  for (auto [shape, axes] : {std::pair("1x1", 2),
-                             {"2x3", 2},
-                             {"5x17", 2},
-                             {"64x3", 2},
-                             {"1x331", 2},
-                             {"331", 1},
-                             {"2x19x37", 3},
-                             {"3x64x48", 3},
-                             {"2x33x3x16", 4}})
+  for (auto [shape, axes] : scannedShapes)
     for (int axis = 0; axis < axes; ++axis)
       for (const char *from : {"", "reverse"})
         expectDerivativeCompiled(llvm::formatv(R"(
@@ -289,6 +287,35 @@ TEST(CumsumCompiled, ValuesAndDerivatives) {
               })",
                                                shape, axis, from)
                                      .str());
+}
+
+// The same, with decays of every element.
+TEST(ScanCompiled, ValuesAndDerivatives) {
+  for (auto [shape, axes] : scannedShapes)
+    for (int axis = 0; axis < axes; ++axis)
+      for (const char *from : {"", "reverse"})
+        expectDerivativeCompiled(llvm::formatv(R"(
+              func.func @f(%a: tensor<{0}xf32>, %x: tensor<{0}xf32>) -> tensor<{0}xf32> {{
+                %z = tfm.scan %a, %x axis {1} {2} : tensor<{0}xf32>
+                %y = tfm.tanh %z : tensor<{0}xf32>
+                return %y : tensor<{0}xf32>
+              })",
+                                               shape, axis, from)
+                                     .str());
+}
+
+// A decay that is one number, one for each channel, or one for each position.
+TEST(ScanCompiled, DecaysThatAreRepeated) {
+  for (const char *decay : {"", "37x", "19x1x", "2x1x37x"})
+    expectDerivativeCompiled(llvm::formatv(R"(
+        func.func @f(%d: tensor<{0}f32>, %x: tensor<2x19x37xf32>) -> tensor<2x19x37xf32> {{
+          %a = tfm.broadcast %d : tensor<{0}f32> to tensor<2x19x37xf32>
+          %z = tfm.scan %a, %x axis 1 : tensor<2x19x37xf32>
+          %y = tfm.tanh %z : tensor<2x19x37xf32>
+          return %y : tensor<2x19x37xf32>
+        })",
+                                           decay)
+                                 .str());
 }
 
 // Along every axis, either way, and past the end.

@@ -218,7 +218,9 @@ private:
            "x / sqrt(0.1 + var(x))", "log_softmax(x) * 0.1", "softmax(x) - x",
            "x * tanh(max(x, axis = -1))", "tanh(cumsum(x, axis = T) * 0.2)",
            "tanh(cumsum(x)) * 0.5", "x * tanh(sum(x * x))",
-           "x - 0.7 * shift(x, T)", "tanh(shift(x, T, by = 3))"});
+           "x - 0.7 * shift(x, T)", "tanh(shift(x, T, by = 3))",
+           "tanh(scan(0.8, x, axis = T))",
+           "scan(sigmoid(x), x, axis = T) * 0.5", "tanh(scan(tanh(x), x))"});
     default: { // weights for every other head, one product a head
       std::string w = parameter(body, formatv("[{0}, {1}, {1}]", heads, head));
       std::string h = let(body, formatv("rearrange(x, \"B T (h d) -> h (B T) "

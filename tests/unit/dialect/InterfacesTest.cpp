@@ -97,6 +97,11 @@ const std::map<std::string, std::string> replaced = {
             : tensor<1x2x4x8xf32>, tensor<1x4xi32>
         return %y : tensor<1x2x4x8xf32>
       })"},
+    {"scan", R"(
+      func.func @f(%a: tensor<4x8xf32>, %x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+        %y = tfm.scan %a, %x axis 1 : tensor<4x8xf32>
+        return %y : tensor<4x8xf32>
+      })"},
     {"shift", R"(
       func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
         %y = tfm.shift %x axis 0 by 1 : tensor<4x8xf32>
@@ -122,7 +127,7 @@ TEST(Interfaces, EveryOpSaysHowItIsComputed) {
     before.insert(op);
   const std::set<std::string> copies = {"concat"};
   // Of some targets these have a kernel.
-  for (const char *op : {"cumsum", "top_k"})
+  for (const char *op : {"cumsum", "scan", "top_k"})
     EXPECT_EQ(before.erase(op), 1u);
   const std::set<std::string> memory = {"constant", "get_param", "param"};
   // Part of the product or gather that reads it.
@@ -149,7 +154,7 @@ TEST(Interfaces, WhatNoKernelComputesIsReplaced) {
       ASSERT_TRUE(succeeded(passes.run(*test.module))) << name;
       bool hasScan = false;
       test.module->walk([&, &op = name](Operation *left) {
-        if (target.scansRows() && isa<CumsumOp>(left)) {
+        if (target.scansRows() && isa<ScanOpInterface>(left)) {
           hasScan = true;
           return;
         }
@@ -157,7 +162,8 @@ TEST(Interfaces, WhatNoKernelComputesIsReplaced) {
             << op << " leaves " << left->getName().getStringRef().str()
             << " of " << machine;
       });
-      EXPECT_EQ(hasScan, target.scansRows() && StringRef(name) == "cumsum");
+      EXPECT_EQ(hasScan,
+                target.scansRows() && (name == "cumsum" || name == "scan"));
     }
 }
 

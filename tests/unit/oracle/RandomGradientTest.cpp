@@ -232,6 +232,16 @@ std::string cumsum(Draw &draw, const char *) {
                  tensor(shape));
 }
 
+std::string scan(Draw &draw, const char *) {
+  Shape shape = draw.shape(1, 4);
+  int64_t axis = draw.below(static_cast<int64_t>(shape.size()));
+  return program(format("%a: {0}, %x: {0}", tensor(shape)),
+                 format("%z = tfm.scan %a, %x axis {0} {1} : {2}", axis,
+                        draw.coin() ? "reverse" : "", tensor(shape)) +
+                     sineOfZ(tensor(shape)),
+                 tensor(shape));
+}
+
 std::string shift(Draw &draw, const char *) {
   Shape shape = draw.shape(1, 4);
   int64_t axis = draw.below(static_cast<int64_t>(shape.size())),
@@ -510,6 +520,7 @@ const std::map<std::string, Write> &writers() {
       {"rms_normalize", normalize},
       {"rope", rope},
       {"rsqrt", positive},
+      {"scan", scan},
       {"scatter_add", scatterAdd},
       {"select", select},
       {"shift", shift},

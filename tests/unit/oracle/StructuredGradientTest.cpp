@@ -38,6 +38,28 @@ TEST(Cumsum, AddsInBothDirections) {
   EXPECT_EQ(gradients[0].data, (std::vector<double>{7, 6, 4, 56, 48, 32}));
 }
 
+// The first decay multiplies nothing, and one of 0 lets nothing through. Either
+// direction is the other one's derivative, and both have the same one for the
+// decays where what comes in is the cotangent, too.
+TEST(Scan, DecaysInBothDirections) {
+  const std::vector<double> forward = {1, 4, 16, 8, 16, 112},
+                            back = {29, 14, 4, 8, 176, 32};
+  for (auto [from, values, ofX] :
+       {std::tuple("", forward, back), {"reverse", back, forward}}) {
+    TestModule test(program("%a: tensor<2x3xf32>, %x: tensor<2x3xf32>",
+                            std::string("%y = tfm.scan %a, %x axis 1 ") + from +
+                                " : tensor<2x3xf32>",
+                            "tensor<2x3xf32>"));
+    Tensor a({2, 3}, {7, 2, 3, 7, 0, 5}), x({2, 3}, {1, 2, 4, 8, 16, 32});
+    EXPECT_EQ(evaluateOrFail(test.function("f"), {a, x})[0].data, values);
+    auto gradients = evaluateOrFail(addVJP(test.function("f"), "g"), {a, x, x});
+    ASSERT_EQ(gradients.size(), 2u);
+    EXPECT_EQ(gradients[0].data,
+              (std::vector<double>{0, 14, 16, 0, 1408, 512}));
+    EXPECT_EQ(gradients[1].data, ofX);
+  }
+}
+
 // What comes in is 0, and what goes out has no derivative.
 TEST(Shift, GoesBothWays) {
   for (auto [steps, values, gradient] :

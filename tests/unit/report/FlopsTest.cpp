@@ -145,6 +145,7 @@ TEST(Flops, ElementwiseAndRows) {
   EXPECT_EQ(flopsOf(x, "%y = tfm.softmax %x : tensor<4x8xf32>"), 5 * 32);
   EXPECT_EQ(flopsOf(x, "%y = tfm.reduce_sum %x axis 1 : tensor<4x8xf32>"), 32);
   EXPECT_EQ(flopsOf(x, "%y = tfm.cumsum %x axis 1 : tensor<4x8xf32>"), 32);
+  EXPECT_EQ(flopsOf(x, "%y = tfm.scan %x, %x axis 1 : tensor<4x8xf32>"), 64);
   EXPECT_EQ(flopsOf(x, "%y = tfm.shift %x axis 1 by 1 : tensor<4x8xf32>"), 0);
   EXPECT_EQ(flopsOf(x, "%v, %i = tfm.top_k %x, 3 : tensor<4x8xf32>"), 3 * 32);
   EXPECT_EQ(flopsOf(x, "%y = tfm.reshape %x : tensor<4x8xf32> to "
