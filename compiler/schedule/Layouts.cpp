@@ -87,6 +87,13 @@ void Layouts::analyse(Block &block) {
         }
       continue;
     }
+    if (auto scan = dyn_cast<ScanOpInterface>(&op)) {
+      SmallVector<Operation *> readers(op.getUsers());
+      if (!readers.empty() && llvm::all_of(readers, llvm::IsaPred<TransposeOp>))
+        orders.try_emplace(scan.getY(),
+                           cast<TransposeOp>(readers.front()).getPermutation());
+      continue;
+    }
     auto reshape = dyn_cast<ReshapeOp>(&op);
     if (!reshape || isSplat(viewBase(reshape.getX(), reshapes)) ||
         viewOf(reshape.getY()).isValid())

@@ -19,7 +19,8 @@ namespace tfm {
 /// Finds the reshapes whose elements no strides can walk. Where the base is
 /// transposed in between, and some kernel computes it, it is stored in the
 /// transposed order, if strides then can, and still walk its other views. Else
-/// the reshape is of a copy.
+/// the reshape is of a copy. A scan, which goes along the last axis, is stored
+/// as its readers have its axes.
 ///
 /// Row-major order is assumed of all other values. Placing them elsewhere may
 /// not take that back.

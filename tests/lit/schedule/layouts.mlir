@@ -70,3 +70,21 @@ func.func @saved(%x: tensor<2x3x5x4xf32>) -> tensor<2x5x12xf32> {
   }
   return %back : tensor<2x5x12xf32>
 }
+
+// -----
+
+// A scan goes along the last axis, and is stored as its readers have its axes:
+// along the positions its vectors are of channels, and so are theirs. Where one
+// reads it as it is, it is stored as it is.
+// CHECK-LABEL: func.func @scan
+// CHECK: sched.kernel row 12 by 5 ({{.*}} : tensor<3x4x5xf32>, tensor<3x4x5xf32>) [point, point] -> (tensor<3x4x5xf32>) [point] layouts {{\[}}array<i64: 0, 2, 1>]
+// CHECK: sched.kernel row 12 by 5 ({{.*}} : tensor<3x4x5xf32>) [point] -> (tensor<3x4x5xf32>) [point] {
+func.func @scan(%a: tensor<3x5x4xf32>, %x: tensor<3x5x4xf32>) -> (tensor<3x5x4xf32>, tensor<3x5x4xf32>, tensor<3x4x5xf32>) {
+  %at = tfm.transpose %a [0, 2, 1] : tensor<3x5x4xf32>
+  %xt = tfm.transpose %x [0, 2, 1] : tensor<3x5x4xf32>
+  %s = tfm.scan %at, %xt axis 2 : tensor<3x4x5xf32>
+  %y = tfm.transpose %s [0, 2, 1] : tensor<3x4x5xf32>
+  %t = tfm.cumsum %xt axis 2 : tensor<3x4x5xf32>
+  %z = tfm.transpose %t [0, 2, 1] : tensor<3x4x5xf32>
+  return %y, %z, %t : tensor<3x5x4xf32>, tensor<3x5x4xf32>, tensor<3x4x5xf32>
+}
