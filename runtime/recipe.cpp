@@ -250,6 +250,13 @@ void readFacts(const json &object, Recipe &recipe) {
   if (auto tokens = object.find("tokens"); tokens != object.end())
     recipe.tokens = tokens->get<int64_t>();
   recipe.hasEncoder = object.contains("encoder");
+  if (auto inputs = object.find("inputs"); inputs != object.end())
+    for (const auto &[name, fact] : inputs->items()) {
+      InputFact &input = recipe.inputs[name];
+      input.dims = fact.at("dims").get<std::vector<std::string>>();
+      if (auto ids = fact.find("ids"); ids != fact.end())
+        input.ids = ids->get<int64_t>();
+    }
 }
 
 } // namespace

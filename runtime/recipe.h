@@ -19,6 +19,7 @@
 #include "runtime/tfm_model.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -146,6 +147,13 @@ struct GenerateSpec {
   std::string wholeSequence;
 };
 
+/// What arrays fill: its axes as the model's text calls them, and of ids that
+/// choose rows how many there are rows for.
+struct InputFact {
+  std::vector<std::string> dims;
+  std::optional<int64_t> ids;
+};
+
 struct Recipe {
   bool hasTrain = false;
   TrainSpec train;
@@ -161,6 +169,8 @@ struct Recipe {
   int64_t tokens = 0;
   /// The same: whether an encoder reads the prompts.
   bool hasEncoder = false;
+  /// The same, where the data is arrays: the inputs that they fill, by name.
+  std::map<std::string, InputFact> inputs;
 
   /// What the build computes products in: `f32` or `bf16`.
   const std::string &precision() const {

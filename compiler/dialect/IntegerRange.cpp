@@ -248,40 +248,39 @@ IntegerRange IntegerRanges::ofArgument(BlockArgument argument) {
   auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
   if (!function)
     return {};
-  StringRef name = nameOfArgument(function, argument.getArgNumber());
-  if (tokens && (name == TFM_IN_TOKENS || name == TFM_IN_TARGETS ||
-                 name == TFM_IN_SOURCE))
-    return {0, *tokens - 1};
-  return {IntegerRange::lowest, IntegerRange::highest, true};
+  auto bounds = inputs.find(nameOfArgument(function, argument.getArgNumber()));
+  return bounds != inputs.end()
+             ? bounds->second
+             : IntegerRange{IntegerRange::lowest, IntegerRange::highest, true};
 }
 
-int64_t tfm::countTokens(ModuleOp module, int64_t limit, Operation **least) {
-  struct Choice {
-    Operation *op;
-    Value ids;
-    int64_t low, high;
-  };
-  SmallVector<Choice> choices;
-  IntegerRanges given;
-  module.walk([&](Operation *op) {
-    Choice choice = {};
-    if (auto gather = dyn_cast<GatherOp>(op)) {
-      choice = {op, gather.getIds(), 0,
-                tensorType(gather.getTable()).getDimSize(0) - 1};
-    } else if (auto loss = dyn_cast<CrossEntropyOp>(op)) {
-      choice = {op, loss.getTargets(), 0,
-                tensorType(loss.getLogits()).getShape().back() - 1};
-      if (auto ignore = loss.getIgnore()) {
-        choice.low = std::min(choice.low, static_cast<int64_t>(*ignore));
-        choice.high = std::max(choice.high, static_cast<int64_t>(*ignore));
+namespace {
+
+/// Where ids choose rows, of tables and of logits.
+class Choices {
+public:
+  explicit Choices(ModuleOp module) {
+    module.walk([&](Operation *op) {
+      Choice choice = {};
+      if (auto gather = dyn_cast<GatherOp>(op)) {
+        choice = {op, gather.getIds(), 0,
+                  tensorType(gather.getTable()).getDimSize(0) - 1};
+      } else if (auto loss = dyn_cast<CrossEntropyOp>(op)) {
+        choice = {op, loss.getTargets(), 0,
+                  tensorType(loss.getLogits()).getShape().back() - 1};
+        if (auto ignore = loss.getIgnore()) {
+          choice.low = std::min(choice.low, static_cast<int64_t>(*ignore));
+          choice.high = std::max(choice.high, static_cast<int64_t>(*ignore));
+        }
       }
-    }
-    if (choice.ids && given.of(choice.ids).isGiven)
-      choices.push_back(choice);
-  });
-  // The first of them that lacks a row for one of so many.
-  auto firstMisfit = [&](int64_t count) -> Operation * {
-    IntegerRanges ranges(count, given);
+      if (choice.ids && given.of(choice.ids).isGiven)
+        choices.push_back(choice);
+    });
+  }
+
+  /// The first that has no row for some integers in these ranges.
+  Operation *firstMisfit(const llvm::StringMap<IntegerRange> &inputs) {
+    IntegerRanges ranges(inputs, given);
     for (const Choice &choice : choices) {
       IntegerRange range = ranges.of(choice.ids);
       if (!range.isGiven &&
@@ -289,14 +288,75 @@ int64_t tfm::countTokens(ModuleOp module, int64_t limit, Operation **least) {
         return choice.op;
     }
     return nullptr;
+  }
+
+private:
+  struct Choice {
+    Operation *op;
+    Value ids;
+    int64_t low, high;
   };
-  // More ids are never better.
+  SmallVector<Choice> choices;
+  IntegerRanges given;
+};
+
+/// The largest count up to `limit` that fits; more are never better.
+int64_t mostThatFit(int64_t limit, function_ref<bool(int64_t)> fits) {
   int64_t good = 0;
   for (int64_t bad = limit + 1; bad - good > 1;) {
     int64_t middle = good + (bad - good) / 2;
-    (firstMisfit(middle) ? bad : good) = middle;
+    (fits(middle) ? good : bad) = middle;
   }
+  return good;
+}
+
+} // namespace
+
+int64_t tfm::countTokens(ModuleOp module, int64_t limit, Operation **least) {
+  Choices choices(module);
+  auto firstMisfit = [&](int64_t count) {
+    IntegerRange ids = {0, count - 1};
+    return choices.firstMisfit(
+        {{TFM_IN_TOKENS, ids}, {TFM_IN_TARGETS, ids}, {TFM_IN_SOURCE, ids}});
+  };
+  int64_t good =
+      mostThatFit(limit, [&](int64_t count) { return !firstMisfit(count); });
   if (least)
     *least = good < limit ? firstMisfit(good + 1) : nullptr;
   return good;
+}
+
+llvm::StringMap<int64_t> tfm::countIds(ModuleOp module) {
+  SmallVector<StringRef> names;
+  module.walk([&](func::FuncOp function) {
+    for (BlockArgument argument : function.getArguments())
+      if (tensorType(argument).getElementType().isInteger(32)) {
+        StringRef name = nameOfArgument(function, argument.getArgNumber());
+        if (!llvm::is_contained(names, name))
+          names.push_back(name);
+      }
+  });
+  Choices choices(module);
+  llvm::StringMap<IntegerRange> inputs;
+  auto fitAll = [&](int64_t count) {
+    for (StringRef name : names)
+      inputs[name] = {0, count - 1};
+    return !choices.firstMisfit(inputs);
+  };
+  // So many fit in all of them together, and in each by itself more may.
+  fitAll(mostThatFit(IntegerRange::highest, fitAll));
+  llvm::StringMap<int64_t> counts;
+  for (StringRef name : names) {
+    IntegerRange &ids = inputs[name];
+    const IntegerRange together = ids;
+    ids = {};
+    if (!choices.firstMisfit(inputs))
+      continue; // it chooses no rows
+    counts[name] = mostThatFit(IntegerRange::highest, [&](int64_t count) {
+      ids = {0, count - 1};
+      return count <= together.high + 1 || !choices.firstMisfit(inputs);
+    });
+    ids = {0, counts[name] - 1};
+  }
+  return counts;
 }

@@ -10,6 +10,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <cstdint>
 #include <limits>
@@ -34,10 +35,10 @@ class IntegerRanges {
 public:
   /// All inputs are given.
   IntegerRanges() = default;
-  /// The inputs `tokens` and `targets` hold ids below `tokens`. `given`,
-  /// without that, knows what depends on no input.
-  IntegerRanges(int64_t tokens, IntegerRanges &given)
-      : tokens(tokens), fixed(&given) {}
+  /// Inputs hold integers in these ranges; those that are not named are given.
+  /// `given`, of which all are, knows what depends on no input.
+  IntegerRanges(llvm::StringMap<IntegerRange> inputs, IntegerRanges &given)
+      : inputs(std::move(inputs)), fixed(&given) {}
 
   IntegerRange of(mlir::Value value);
 
@@ -52,7 +53,7 @@ private:
   /// `n` where an op is `a - a / n * n`, and known to be positive.
   std::optional<int64_t> divisorOfRemainder(mlir::Operation *op);
 
-  std::optional<int64_t> tokens;
+  llvm::StringMap<IntegerRange> inputs;
   IntegerRanges *fixed = nullptr;
   llvm::DenseMap<mlir::Value, IntegerRange> known;
 };
@@ -64,6 +65,10 @@ private:
 int64_t countTokens(mlir::ModuleOp module,
                     int64_t limit = IntegerRange::highest,
                     mlir::Operation **least = nullptr);
+
+/// The same for every input of integers by itself: how many ids there may be in
+/// it, whatever ids the others have, of those that choose rows.
+llvm::StringMap<int64_t> countIds(mlir::ModuleOp module);
 
 } // namespace tfm
 

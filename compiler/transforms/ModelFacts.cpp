@@ -11,6 +11,7 @@
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/transforms/Corrections.h"
+#include "compiler/transforms/ReadRecipe.h"
 #include "compiler/transforms/SplitEncoder.h"
 #include "runtime/tfm_model.h"
 
@@ -513,19 +514,47 @@ void FactCollector::write(llvm::json::Object &facts) {
   facts["names"] = names();
 }
 
+/// What arrays fill, by name: its axes in the user's words, and of what chooses
+/// rows how many ids there may be.
+static llvm::json::Object inputsOf(ModuleOp module) {
+  llvm::json::Object inputs;
+  module.walk([&](func::FuncOp function) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      auto dims = function.getArgAttrOfType<ArrayAttr>(i, "tfm.dims");
+      llvm::json::Array words;
+      for (auto dim : dims.getAsValueRange<StringAttr>())
+        words.push_back(dim);
+      inputs[nameOfArgument(function, i)] =
+          llvm::json::Object{{"dims", std::move(words)}};
+    }
+  });
+  for (const auto &count : countIds(module))
+    (*inputs[count.first()].getAsObject())["ids"] = count.second;
+  inputs.erase(TFM_IN_COUNT);
+  return inputs;
+}
+
 std::string tfm::modelFacts(ModuleOp module) {
-  auto forward = findProgram(module, ProgramKind::Forward);
-  Value tokens = forward ? sequenceOf(forward) : nullptr;
-  if (!tokens)
-    return "{}";
-  FactCollector collector(forward, tokens);
-  collector.collect();
   llvm::json::Object facts;
-  if (llvm::any_of(forward.getArguments(), isOfEncoder))
-    facts["encoder"] = true;
-  if (int64_t count = countTokens(module); count < IntegerRange::highest)
-    facts["tokens"] = count;
-  collector.write(facts);
+  const bool hasArrays = readsArrays(module);
+  if (hasArrays) {
+    llvm::json::Object inputs = inputsOf(module);
+    if (const llvm::json::Object *tokens = inputs.getObject(TFM_IN_TOKENS))
+      if (std::optional<int64_t> ids = tokens->getInteger("ids"))
+        facts["tokens"] = *ids;
+    facts["inputs"] = std::move(inputs);
+  }
+  auto forward = findProgram(module, ProgramKind::Forward);
+  if (Value tokens = forward ? sequenceOf(forward) : nullptr) {
+    FactCollector collector(forward, tokens);
+    collector.collect();
+    if (llvm::any_of(forward.getArguments(), isOfEncoder))
+      facts["encoder"] = true;
+    if (int64_t count = hasArrays ? IntegerRange::highest : countTokens(module);
+        count < IntegerRange::highest)
+      facts["tokens"] = count;
+    collector.write(facts);
+  }
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(facts));
   return text;

@@ -167,25 +167,32 @@ FailureOr<int64_t> tfm::microSteps(ModuleOp module) {
   return steps;
 }
 
-/// A key of the `train` block, where there are both.
-static std::optional<llvm::json::Value> trainKey(ModuleOp module,
-                                                 const recipe::Field &field) {
+/// A key of a block, where there are both.
+static std::optional<llvm::json::Value> keyOf(ModuleOp module,
+                                              const recipe::Field &field) {
   FailureOr<llvm::json::Value> recipe = recipeOf(module);
-  const llvm::json::Object *train =
-      failed(recipe) ? nullptr : trainBlock(*recipe);
+  const llvm::json::Object *root =
+      failed(recipe) ? nullptr : recipe->getAsObject();
+  const llvm::json::Object *block =
+      root ? root->getObject(StringRef(field.parent())) : nullptr;
   const llvm::json::Value *value =
-      train ? train->get(StringRef(field.key())) : nullptr;
+      block ? block->get(StringRef(field.key())) : nullptr;
   return value ? std::optional(*value) : std::nullopt;
 }
 
 int64_t tfm::microStepsIfKnown(ModuleOp module) {
-  auto value = trainKey(module, recipe::field("train.accumulate"));
+  auto value = keyOf(module, recipe::field("train.accumulate"));
   return value ? value->getAsInteger().value_or(1) : 1;
 }
 
 bool tfm::sumsAsTree(ModuleOp module) {
-  auto value = trainKey(module, recipe::field("train.sum"));
+  auto value = keyOf(module, recipe::field("train.sum"));
   return value && value->getAsString() == "tree";
+}
+
+bool tfm::readsArrays(ModuleOp module) {
+  auto value = keyOf(module, recipe::field("data.kind"));
+  return value && value->getAsString() == "arrays";
 }
 
 int64_t tfm::waitingSums(ModuleOp module) {

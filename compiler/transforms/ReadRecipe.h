@@ -63,6 +63,9 @@ bool sumsAsTree(mlir::ModuleOp module);
 /// first. 0 where the recipe says otherwise.
 int64_t waitingSums(mlir::ModuleOp module);
 
+/// Whether `data.kind` of the recipe is `arrays`.
+bool readsArrays(mlir::ModuleOp module);
+
 /// `train.precision` of the recipe: f32, also where there is no `train` block,
 /// or bf16. Fails as `Optimizer::read`.
 mlir::FailureOr<mlir::FloatType> trainingPrecision(mlir::ModuleOp module);

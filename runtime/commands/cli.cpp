@@ -109,6 +109,7 @@ struct Commands {
   ExportCommand exportation;
   TrainCommand training;
   GenerateCommand generation, logits;
+  PredictCommand prediction;
   DataCommand data;
   std::string logitsPath;
 };
@@ -453,6 +454,20 @@ void declare(CLI::App &app, Commands &commands) {
   addCommon(eval, commands.evaluation);
   addSharing(eval, commands.evaluation.sharing);
 
+  CLI::App *predict = app.add_subcommand(
+      "predict", "write what the model makes of each example of arrays");
+  addWeights(predict, commands.prediction);
+  predict
+      ->add_option("--data", commands.prediction.data,
+                   "the safetensors file with the arrays")
+      ->required()
+      ->check(usage::path());
+  predict
+      ->add_option("-o,--out", commands.prediction.out, "the safetensors file")
+      ->required()
+      ->check(usage::fileOnDisk());
+  addCommon(predict, commands.prediction, /*withJson=*/false);
+
   addData(app, commands.data);
 
   CLI::App *logits = app.add_subcommand(
@@ -521,8 +536,8 @@ void declare(CLI::App &app, Commands &commands) {
 void settleRuns(const Commands &commands) {
   for (const std::string &run :
        {commands.training.options.init, commands.generation.weights,
-        commands.evaluation.weights, commands.logits.weights,
-        commands.exportation.weights})
+        commands.evaluation.weights, commands.prediction.weights,
+        commands.logits.weights, commands.exportation.weights})
     if (!run.empty())
       settle(run);
 }
@@ -586,6 +601,8 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands,
     generate(on(commands.generation), commands.generation);
   } else if (app.got_subcommand("eval")) {
     evaluate(on(commands.evaluation), commands.evaluation);
+  } else if (app.got_subcommand("predict")) {
+    predict(on(commands.prediction), commands.prediction);
   } else if (app.got_subcommand("data")) {
     showData(model, commands.data);
   } else if (app.got_subcommand("logits")) {

@@ -12,10 +12,10 @@
 
 namespace tfm {
 
-/// Runs a model's command line (info, train, generate, logits, eval, data,
-/// export, bench) and returns the exit code: 0 success, 1 the user's input is
-/// at fault, 2 wrong usage, 70 a bug of the program, 130 interrupted after
-/// saving.
+/// Runs a model's command line (info, train, generate, logits, eval,
+/// predict, data, export, bench) and returns the exit code: 0 success, 1 the
+/// user's input is at fault, 2 wrong usage, 70 a bug of the program, 130
+/// interrupted after saving.
 int runCommandLine(const tfm_model &model, int argc, char **argv);
 
 } // namespace tfm

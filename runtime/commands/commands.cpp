@@ -11,7 +11,9 @@
 #include "runtime/device/threads.h"
 #include "runtime/device/variant.h"
 #include "runtime/files/checkpoint.h"
+#include "runtime/files/find_tokenizer.h"
 #include "runtime/files/model_files.h"
+#include "runtime/files/text_settings.h"
 #include "runtime/files/weights.h"
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
@@ -65,15 +67,23 @@ static std::string adviceOnTokens(const CommonOptions &options,
          "is missing to the alphabet in `tokenizer`";
 }
 
-std::unique_ptr<Dataset> openDataFor(const CommonOptions &options,
-                                     const Recipe &recipe,
-                                     const DataRequest &request) {
+/// Calls `open`; where the tokenizer has no token for something in the data,
+/// the message says what to do.
+template <typename Open>
+static auto advising(const CommonOptions &options, const Recipe &recipe,
+                     Open open) {
   try {
-    return openDataset(request);
+    return open();
   } catch (const NoToken &error) {
     throw InputError(std::string(error.what()) + ". " +
                      adviceOnTokens(options, recipe.tokenizer));
   }
+}
+
+std::unique_ptr<TextDataset> openTextsFor(const CommonOptions &options,
+                                          const Recipe &recipe,
+                                          const DataRequest &request) {
+  return advising(options, recipe, [&] { return openTexts(request); });
 }
 
 void requireNoneOfModel(const std::string &path, const tfm_model &model) {
@@ -116,7 +126,27 @@ void requireNoneOfModel(const std::string &path, const tfm_model &model) {
               "a file of the tokenizer" + ofModel);
 }
 
-bool holdsIds(const DataSpec &data) { return data.kind == "tokens"; }
+void requireNotRead(const std::string &path, const CommonOptions &options,
+                    const tfm_model &model) {
+  requireNoneOfModel(path, model);
+  for (const std::string &read :
+       {options.data, options.tokenizer, options.weights,
+        folderOfWeights(options.weights)})
+    if (isReadOf(path, read))
+      throw InputError(path + " is a file that this command reads: write to "
+                              "another one");
+}
+
+TokenizerPtr dataTokenizer(const tfm_model &model, const Recipe &recipe,
+                           const DataSpec &data, const CommonOptions &options,
+                           const std::string &weights) {
+  if (holdsArrays(data) && recipe.tokenizer.kind.empty() &&
+      options.tokenizer.empty())
+    return makeIdsTokenizer(vocabularyOf(model)); // none without texts
+  return findTokenizer(model, recipe,
+                       {options.tokenizer, weights, /*ids=*/false,
+                        /*idsWithout=*/data.kind == "tokens"});
+}
 
 /// A file of both parts of the data, which a pattern easily matches; empty
 /// where there is none.
@@ -140,7 +170,8 @@ static std::string trainedAndValidated(const DataSpec &spec) {
 std::unique_ptr<Dataset> openData(const CommonOptions &options,
                                   const Recipe &recipe,
                                   const DataRequest &request) {
-  std::unique_ptr<Dataset> data = openDataFor(options, recipe, request);
+  std::unique_ptr<Dataset> data =
+      advising(options, recipe, [&] { return openDataset(request); });
   if (options.speaks())
     for (const std::string &note : data->notes())
       say("note: " + note + "\n");
@@ -153,15 +184,16 @@ std::unique_ptr<Dataset> openData(const CommonOptions &options,
   return data;
 }
 
-std::string missingBegin(const Recipe &recipe, const Tokenizer &tokenizer,
-                         const Dataset &data) {
+std::string missingBegin(const tfm_function &function,
+                         const Tokenizer &tokenizer, const Dataset &data) {
   const std::vector<int32_t> begin = tokenizer.begin();
-  auto length = static_cast<size_t>(recipe.train.sequence);
-  std::vector<int32_t> tokens(length), targets(length);
+  Rows rows(function, /*count=*/1);
+  if (rows.tokens(0).empty())
+    return ""; // nothing that it would begin
   for (Part part : {Part::Train, Part::Validation})
     if (data.windows(part) > 0 && !data.isStream()) {
-      data.read(part, data.windowStart(part, 0), tokens, targets);
-      if (std::ranges::mismatch(begin, tokens).in1 == begin.end())
+      data.fill(part, data.windowStart(part, 0), rows, /*row=*/0);
+      if (std::ranges::mismatch(begin, rows.tokens(0)).in1 == begin.end())
         return ""; // as `data.begin`, the text or a chat template has it
       break;
     }

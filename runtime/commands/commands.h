@@ -55,28 +55,37 @@ int threadCount(const CommonOptions &options, const tfm_model &model);
 DataSpec dataOf(const tfm_model &model, const Recipe &recipe,
                 const std::string &named);
 
-/// `openDataset` for a command: where the tokenizer has no token for something
+/// `openTexts` for a command: where the tokenizer has no token for something
 /// in the data, the message says what to do.
-std::unique_ptr<Dataset> openDataFor(const CommonOptions &options,
-                                     const Recipe &recipe,
-                                     const DataRequest &request);
+std::unique_ptr<TextDataset> openTextsFor(const CommonOptions &options,
+                                          const Recipe &recipe,
+                                          const DataRequest &request);
 
-/// The same for what a model learns, or is measured, with; says what of the
-/// data is not used.
+/// The same of any data, for what a model learns, or is measured, with; says
+/// what of the data is not used.
 std::unique_ptr<Dataset> openData(const CommonOptions &options,
                                   const Recipe &recipe,
                                   const DataRequest &request);
 
-/// Data that is token ids needs no tokenizer.
-bool holdsIds(const DataSpec &data);
+/// The tokenizer of what a model is trained with, or tested, whose weights may
+/// bring one. Data that is token ids needs none, and arrays even less: without
+/// one the tokenizer of no tokens.
+TokenizerPtr dataTokenizer(const tfm_model &model, const Recipe &recipe,
+                           const DataSpec &data, const CommonOptions &options,
+                           const std::string &weights);
 
-/// What the tokenizer puts before texts, where the data has not.
-std::string missingBegin(const Recipe &recipe, const Tokenizer &tokenizer,
-                         const Dataset &data);
+/// What the tokenizer puts before texts, where those that fill a function have
+/// not.
+std::string missingBegin(const tfm_function &function,
+                         const Tokenizer &tokenizer, const Dataset &data);
 
 /// Throws InputError if `path`, which is to be written, is this program, or a
 /// file that the model was made of: its source, data or tokenizer.
 void requireNoneOfModel(const std::string &path, const tfm_model &model);
+
+/// The same where it is a file that a command reads.
+void requireNotRead(const std::string &path, const CommonOptions &options,
+                    const tfm_model &model);
 
 /// Says what was left out, and throws InputError where the weights have not all
 /// that the model needs.
@@ -139,6 +148,13 @@ void generate(const tfm_model &model, const GenerateCommand &command);
 /// vocabulary] in a safetensors file.
 void writeLogits(const tfm_model &model, const GenerateCommand &command,
                  const std::string &out);
+
+struct PredictCommand : CommonOptions {
+  std::string out;
+};
+/// Writes what `forward` gives of each example of arrays: `output`, or
+/// `output.0`, `output.1` of several results, in a safetensors file.
+void predict(const tfm_model &model, const PredictCommand &command);
 
 void evaluate(const tfm_model &model, const CommonOptions &command);
 

@@ -28,7 +28,7 @@ struct Row {
   std::optional<Question> question;
 };
 
-std::vector<Row> readRows(const Dataset &data, Part part, int64_t sequence,
+std::vector<Row> readRows(const TextDataset &data, Part part, int64_t sequence,
                           int64_t source, int64_t count) {
   std::vector<Row> rows;
   for (int64_t i = 0; i < std::min(count, data.windows(part)); ++i) {
@@ -67,22 +67,75 @@ const std::vector<int32_t> &promptOf(const Question &question) {
   return question.source.empty() ? question.prompt : question.source;
 }
 
+/// The sizes of both parts, for people.
+std::string sizesText(const Dataset &data) {
+  return fmt::format("train       {}\nvalidation  {}\n",
+                     data.windows(Part::Train), data.windows(Part::Validation));
+}
+
+/// Shows data that is arrays.
+void showArrays(const tfm_function &function, const Recipe &recipe,
+                const DataSpec &spec, const DataCommand &command, Part part) {
+  std::unique_ptr<Dataset> data =
+      openArrays(spec, arrayInputsOf(function, recipe));
+  Rows rows(function, std::min(command.count, data->windows(part)));
+  for (int64_t row = 0; row < rows.count(); ++row)
+    data->fill(part, row, rows, row);
+  /// Calls `use` with the name and the values of each input in a row.
+  auto each = [&](int64_t row, auto use) {
+    for (Rows::Input &input : rows.inputs())
+      std::visit(
+          [&]<typename T>(const std::vector<T> &) {
+            use(input.buffer->name, input.row<T>(row));
+          },
+          input.values);
+  };
+  if (command.json) {
+    ordered_json answer = {{"data", spec.kind},
+                           {"train", data->windows(Part::Train)},
+                           {"validation", data->windows(Part::Validation)},
+                           {"part", command.part},
+                           {"rows", ordered_json::array()}};
+    for (int64_t row = 0; row < rows.count(); ++row) {
+      ordered_json &entry = answer["rows"].emplace_back();
+      each(row, [&](const char *name, auto values) { entry[name] = values; });
+    }
+    return printText(answer.dump() + "\n");
+  }
+  int64_t all = data->windows(Part::Train) + data->windows(Part::Validation);
+  printText(fmt::format("data        {}, {} example{}\n{}", spec.kind, all,
+                        all == 1 ? "" : "s", sizesText(*data)));
+  for (int64_t row = 0; row < rows.count(); ++row) {
+    printText("\n");
+    each(row, [](const char *name, auto values) {
+      printText(fmt::format("  {}  {}\n", name, fmt::join(values, " ")));
+    });
+  }
+}
+
 } // namespace
 
 void showData(const tfm_model &descriptor, const DataCommand &command) {
   Recipe recipe = recipeOf(descriptor);
+  const tfm_function *trained = findFunction(descriptor, TFM_TRAIN);
   if (!recipe.hasTrain)
     throw InputError(std::string(descriptor.source) +
                      " has no `train` block, which says how long a row of data "
                      "is: add one and build it again");
   DataSpec spec = dataOf(descriptor, recipe, command.data);
+  Part part = command.part == "train" ? Part::Train : Part::Validation;
+  if (holdsArrays(spec)) {
+    if (!trained)
+      throw Model::missing(descriptor, TFM_TRAIN);
+    return showArrays(*trained, recipe, spec, command, part);
+  }
   TokenizerPtr tokenizer =
       findTokenizer(descriptor, recipe,
                     {command.tokenizer, /*weights=*/"", /*ids=*/false,
                      /*idsWithout=*/spec.kind == "tokens"});
   int64_t sequence = recipe.train.sequence;
   int64_t source = sourceLength(descriptor, TFM_TRAIN);
-  std::unique_ptr<Dataset> data = openDataFor(
+  std::unique_ptr<TextDataset> data = openTextsFor(
       command, recipe,
       {spec, *tokenizer, sequence, ignoredTarget(recipe.train, *tokenizer),
        [&] {
@@ -90,7 +143,6 @@ void showData(const tfm_model &descriptor, const DataCommand &command) {
                          command.chatVariables, command.speaks());
        },
        source});
-  Part part = command.part == "train" ? Part::Train : Part::Validation;
   std::vector<Row> rows =
       readRows(*data, part, sequence, source, command.count);
 
@@ -120,12 +172,11 @@ void showData(const tfm_model &descriptor, const DataCommand &command) {
     return;
   }
   int64_t all = data->windows(Part::Train) + data->windows(Part::Validation);
-  printText(
-      fmt::format("data        {}, {} {}{} of {} tokens; {} tokens in the "
-                  "vocabulary\ntrain       {}\nvalidation  {}\n",
-                  spec.kind, all, data->isStream() ? "window" : "example",
-                  all == 1 ? "" : "s", sequence, tokenizer->size(),
-                  data->windows(Part::Train), data->windows(Part::Validation)));
+  printText(fmt::format(
+      "data        {}, {} {}{} of {} tokens; {} tokens in the "
+      "vocabulary\n{}",
+      spec.kind, all, data->isStream() ? "window" : "example",
+      all == 1 ? "" : "s", sequence, tokenizer->size(), sizesText(*data)));
   for (const Row &row : rows) {
     printText(fmt::format("\n{}\n", quoted(textOf(row, *tokenizer))));
     if (source > 0)

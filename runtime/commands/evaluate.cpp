@@ -105,13 +105,13 @@ static std::optional<ExactMatch> matchAnswers(Model &model, const Dataset &data,
 }
 
 void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
-  if (!findFunction(descriptor, TFM_EVALUATE))
+  const tfm_function *evaluated = findFunction(descriptor, TFM_EVALUATE);
+  if (!evaluated)
     throw Model::missing(descriptor, TFM_EVALUATE);
   Recipe recipe = recipeOf(descriptor);
   DataSpec spec = dataOf(descriptor, recipe, command.data);
-  TokenizerPtr tokenizer = findTokenizer(
-      descriptor, recipe,
-      {command.tokenizer, command.weights, /*ids=*/false, holdsIds(spec)});
+  TokenizerPtr tokenizer =
+      dataTokenizer(descriptor, recipe, spec, command, command.weights);
   if (!command.data.empty()) { // all of a file that the user names
     spec.validation = 1.0;
     spec.validationFiles.clear();
@@ -124,7 +124,8 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
                   return findChat(command.tokenizer, command.weights, recipe,
                                   command.chatVariables, command.speaks());
                 },
-                sourceLength(descriptor, TFM_EVALUATE)});
+                sourceLength(descriptor, TFM_EVALUATE),
+                arrayInputsOf(*evaluated, recipe)});
   if (command.processes)
     requireSameData(*command.processes, *data, recipe.train.sequence,
                     sourceLength(descriptor, TFM_EVALUATE) > 0);
@@ -134,15 +135,16 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   Model model(descriptor, *device);
   loadWeights(command, model);
 
-  if (std::string begin = missingBegin(recipe, *tokenizer, *data);
-      !begin.empty() && command.speaks())
+  if (std::string begin = missingBegin(*evaluated, *tokenizer, *data);
+      !begin.empty() && !holdsArrays(spec) && command.speaks())
     say("note: prompts begin with " + printable(begin) +
         " here, the windows of the data do not: other programs may measure "
         "with it\n");
   Evaluator evaluator(model, *data, ignored, command.processes);
+  const DataUnit unit = data->unit(recipe.train.sequence);
   Progress progress(0, evaluator.batchesOf(Part::Validation, /*batches=*/0),
-                    recipe.train.batch * recipe.train.sequence,
-                    command.json || !command.speaks(), "batch");
+                    recipe.train.batch * unit.perRow,
+                    command.json || !command.speaks(), "batch", unit.name);
   Evaluation result = evaluator.evaluate(Part::Validation, /*batches=*/0,
                                          measureOf(recipe.train), &progress);
   progress.clear();

@@ -113,11 +113,15 @@ static std::string generationText(const tfm_variant &variant,
 }
 
 std::vector<std::string> refusedCommands(const tfm_model &model) {
+  const Recipe recipe = recipeOf(model);
   auto runs = [&](std::string_view name,
                   std::initializer_list<std::string_view> filled) {
     const tfm_function *function = findFunction(model, name);
     if (!function)
       return false;
+    // Arrays fill all, but no text continues what they do.
+    if (holdsArrays(recipe.data) && name != TFM_FORWARD)
+      return true;
     try {
       Model::requireFilled(*function, filled);
       return name != TFM_FORWARD || Model::givesLogits(model, *function);
@@ -135,8 +139,10 @@ std::vector<std::string> refusedCommands(const tfm_model &model) {
     refused.emplace_back("generate");
     refused.emplace_back("logits");
   }
-  if (!recipeOf(model).hasTrain)
+  if (!recipe.hasTrain)
     refused.emplace_back("data");
+  if (!holdsArrays(recipe.data) || !findFunction(model, TFM_FORWARD))
+    refused.emplace_back("predict");
   return refused;
 }
 
@@ -144,8 +150,8 @@ std::vector<std::string> refusedCommands(const tfm_model &model) {
 static std::string commandsText(const tfm_model &model) {
   std::vector<std::string> refused = refusedCommands(model);
   std::string list;
-  for (const char *name : {"info", "train", "generate", "eval", "data",
-                           "logits", "export", "bench"})
+  for (const char *name : {"info", "train", "generate", "eval", "predict",
+                           "data", "logits", "export", "bench"})
     if (std::ranges::find(refused, name) == refused.end())
       list += (list.empty() ? "" : ", ") + std::string(name);
   return list;

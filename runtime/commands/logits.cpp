@@ -24,20 +24,6 @@
 
 namespace tfm {
 
-/// Throws InputError where `logits` would write over what it reads.
-static void requireNotRead(const std::string &out,
-                           const GenerateCommand &command,
-                           const tfm_model &descriptor) {
-  requireNoneOfModel(out, descriptor);
-  if (isSameFile(out, command.promptFile))
-    throw InputError(out + " is the prompt: write to another file");
-  for (const std::string &read :
-       {command.tokenizer, command.weights, folderOfWeights(command.weights)})
-    if (isReadOf(out, read))
-      throw InputError(out + " is a file that this command reads: write to "
-                             "another one");
-}
-
 /// What goes into `forward`.
 struct ForwardInput {
   std::vector<int32_t> tokens;
@@ -102,6 +88,8 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
   Recipe recipe = recipeOf(descriptor);
   TokenizerPtr tokenizer = tokenizerFor(descriptor, command, recipe);
   requireNoRunFile(out);
+  if (isSameFile(out, command.promptFile))
+    throw InputError(out + " is the prompt: write to another file");
   requireNotRead(out, command, descriptor);
   const ForwardInput input = inputOf(descriptor, command, recipe, *tokenizer);
   std::unique_ptr<Device> device =

@@ -26,6 +26,9 @@ namespace tfm {
 TokenizerPtr tokenizerFor(const tfm_model &descriptor,
                           const GenerateCommand &command,
                           const Recipe &recipe) {
+  // Where no text fills the model, none is missing.
+  if (const tfm_function *forward = findFunction(descriptor, TFM_FORWARD))
+    Model::requireFilled(*forward, {TFM_IN_TOKENS});
   return findTokenizer(descriptor, recipe,
                        {command.tokenizer, command.weights, command.ids,
                         /*idsWithout=*/true});

@@ -18,9 +18,8 @@ static void setNumbers(std::span<float> values, std::string_view name,
                        const tfm_function &function) {
   std::ranges::fill(values, 0.0f);
   if (name == TFM_IN_COUNT) {
-    const tfm_buffer &targets = Model::input(function, TFM_IN_TARGETS);
-    values[0] =
-        static_cast<float>(Model::elements(targets.rank, targets.shape));
+    const tfm_buffer &losses = Model::output(function, TFM_OUT_LOSSES);
+    values[0] = static_cast<float>(Model::elements(losses.rank, losses.shape));
   }
   if (name == TFM_IN_HYPER)
     values[1] = values[2] = 1.0f;

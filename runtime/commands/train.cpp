@@ -61,9 +61,9 @@ static void noteRandomWeights(const TrainSpec &train, const tfm_model &model) {
 }
 
 /// Tells of what other programs put before texts, and this training does not.
-static void noteMissingBegin(const Recipe &recipe, const Tokenizer &tokenizer,
-                             const Dataset &data) {
-  std::string begin = missingBegin(recipe, tokenizer, data);
+static void noteMissingBegin(const tfm_function &function,
+                             const Tokenizer &tokenizer, const Dataset &data) {
+  std::string begin = missingBegin(function, tokenizer, data);
   if (!begin.empty())
     say(printable(fmt::format(
             "note: the tokenizer puts {} before texts, but {}. As it is, "
@@ -169,14 +169,15 @@ void requireShares(const TrainSpec &train, const Processes &processes) {
 /// What a run has come to, as `--json` has it.
 static ordered_json answerOf(const TrainResult &result, const std::string &out,
                              const Processes *processes) {
-  ordered_json answer = {{"steps", result.steps},
-                         {"loss", nullptr},
-                         {"validation_loss", nullptr},
-                         {"seconds", result.seconds},
-                         {"first_step_seconds", result.firstStepSeconds},
-                         {"tokens_per_second", result.tokensPerSecond},
-                         {"stopped_early", result.stoppedEarly},
-                         {"out", out}};
+  ordered_json answer = {
+      {"steps", result.steps},
+      {"loss", nullptr},
+      {"validation_loss", nullptr},
+      {"seconds", result.seconds},
+      {"first_step_seconds", result.firstStepSeconds},
+      {fmt::format("{}_per_second", result.unit.name), result.unitsPerSecond},
+      {"stopped_early", result.stoppedEarly},
+      {"out", out}};
   if (!result.wasComplete)
     answer["loss"] = result.loss;
   if (result.validationLoss)
@@ -201,12 +202,12 @@ static void printResult(const TrainResult &result, const std::string &out,
           ? ""
           : fmt::format(" ({} to {})", result.firstStep, result.steps);
   int64_t steps = result.steps - result.firstStep;
-  printText(fmt::format("{} {} step{}{} in {:.1f} s ({:.0f} tokens/s): loss "
+  printText(fmt::format("{} {} step{}{} in {:.1f} s ({:.0f} {}/s): loss "
                         "{}{}; saved in {}\n",
                         result.stoppedEarly ? "stopped early after" : "trained",
                         steps, steps == 1 ? "" : "s", since, result.seconds,
-                        result.tokensPerSecond, lossText(result.loss),
-                        validation, out));
+                        result.unitsPerSecond, result.unit.name,
+                        lossText(result.loss), validation, out));
   if (processes)
     printText(fmt::format(
         "{} processes: {:.1f} s of it went into exchanging gradients and "
@@ -220,17 +221,13 @@ void train(const tfm_model &descriptor, TrainCommand command,
   if (!recipe.hasTrain)
     throw InputError(std::string(descriptor.source) +
                      " has no `train` block: add one and build it again");
-  const tfm_variant &variant = descriptor.variants[0]; // functions are all's
-  std::span functions(variant.functions,
-                      static_cast<size_t>(variant.function_count));
-  auto trained = std::ranges::find_if(functions, [](const auto &function) {
-    return std::string_view(function.name) == TFM_TRAIN;
-  });
-  if (trained == functions.end())
+  const tfm_function *trained = findFunction(descriptor, TFM_TRAIN);
+  if (!trained)
     throw Model::missing(descriptor, TFM_TRAIN);
   // What nothing fills no data would.
-  Model::requireFilled(
-      *trained, {TFM_IN_TOKENS, TFM_IN_TARGETS, TFM_IN_COUNT, TFM_IN_RNG});
+  if (!holdsArrays(recipe.data))
+    Model::requireFilled(
+        *trained, {TFM_IN_TOKENS, TFM_IN_TARGETS, TFM_IN_COUNT, TFM_IN_RNG});
   if (command.processes)
     requireShares(recipe.train, *command.processes);
   requireTrainingMemory(descriptor, recipe,
@@ -258,24 +255,23 @@ void train(const tfm_model &descriptor, TrainCommand command,
   const std::string begun =
       options.resume.empty() ? options.init : options.resume;
   TokenizerPtr tokenizer =
-      findTokenizer(descriptor, recipe,
-                    {command.tokenizer, begun, /*ids=*/false, holdsIds(spec)});
-  std::unique_ptr<Dataset> data =
-      openData(command, recipe,
-               {spec, *tokenizer, recipe.train.sequence,
-                ignoredTarget(recipe.train, *tokenizer),
-                [&] {
-                  return findChat(command.tokenizer, begun, recipe,
-                                  command.chatVariables, command.speaks(),
-                                  &options.chat);
-                },
-                sourceLength(descriptor, TFM_TRAIN)});
+      dataTokenizer(descriptor, recipe, spec, command, begun);
+  std::unique_ptr<Dataset> data = openData(
+      command, recipe,
+      {spec, *tokenizer, recipe.train.sequence,
+       ignoredTarget(recipe.train, *tokenizer),
+       [&] {
+         return findChat(command.tokenizer, begun, recipe,
+                         command.chatVariables, command.speaks(),
+                         &options.chat);
+       },
+       sourceLength(descriptor, TFM_TRAIN), arrayInputsOf(*trained, recipe)});
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);
   Model model(descriptor, *device);
-  if (command.speaks())
-    noteMissingBegin(recipe, *tokenizer, *data);
+  if (command.speaks() && !holdsArrays(spec))
+    noteMissingBegin(*trained, *tokenizer, *data);
   if (command.speaks() && begun.empty())
     noteRandomWeights(recipe.train, descriptor);
   std::string resumed = options.resume;

@@ -7,7 +7,6 @@
 
 #include "runtime/data/dataset.h"
 #include "runtime/data/texts.h"
-#include "runtime/philox.h"
 #include "runtime/support/error.h"
 
 #include <algorithm>
@@ -17,7 +16,7 @@ namespace tfm {
 
 namespace {
 
-class Examples : public Dataset {
+class Examples : public TextDataset {
 public:
   explicit Examples(const DataRequest &request)
       : spec(withDefaults(request.spec)), tokenizer(request.tokenizer),
@@ -28,7 +27,7 @@ public:
     examples = readExamples(spec, request.chat);
     if (spec.validationFiles.empty()) {
       if (spec.splitSeed)
-        shuffle(*spec.splitSeed);
+        shuffleForSplit(examples, *spec.splitSeed);
       trainCount =
           trainingShare(static_cast<int64_t>(examples.size()), spec.validation);
     } else {
@@ -144,15 +143,6 @@ public:
 private:
   size_t indexOf(Part part, int64_t i) const {
     return static_cast<size_t>(part == Part::Train ? i : trainCount + i);
-  }
-
-  /// Fisher and Yates, with one Philox block an exchange.
-  void shuffle(uint64_t seed) {
-    for (size_t i = examples.size(); i > 1; --i) {
-      uint64_t bits = low64(
-          philox(seed, tfm::Stream::Split, static_cast<uint32_t>(i), 0, 0));
-      std::swap(examples[i - 1], examples[below(bits, i)]);
-    }
   }
 
   /// Appends the tokens of an example, or of how it begins. What begins it is
@@ -361,7 +351,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Dataset> openExamples(const DataRequest &request) {
+std::unique_ptr<TextDataset> openExamples(const DataRequest &request) {
   return std::make_unique<Examples>(request);
 }
 

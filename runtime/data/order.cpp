@@ -17,8 +17,7 @@
 namespace tfm {
 
 DataOrder::DataOrder(const Dataset &data, const TrainSpec &train, uint64_t seed)
-    : data(data), batch(train.batch), sequence(train.sequence),
-      accumulate(train.accumulate), seed(seed),
+    : data(data), batch(train.batch), accumulate(train.accumulate), seed(seed),
       drawn(data.isStream() && !train.epochs && train.shuffle),
       shuffled(train.shuffle) {
   if (!drawn && shuffled)
@@ -74,22 +73,15 @@ int64_t DataOrder::start(int64_t step, int64_t micro, int64_t row) {
   return data.windowStart(Part::Train, window);
 }
 
-int64_t DataOrder::fill(int64_t step, int64_t micro, std::span<int32_t> tokens,
-                        std::span<int32_t> targets, Sources *sources,
-                        int64_t row) {
-  for (int64_t i = 0; i < batch; ++i) {
-    auto at = static_cast<size_t>(i * sequence);
-    auto length = static_cast<size_t>(sequence);
-    int64_t from = start(step, micro, i);
-    data.read(Part::Train, from, tokens.subspan(at, length),
-              targets.subspan(at, length));
-    if (sources)
-      sources->set(row + i, data.source(Part::Train, from), data.padding());
+int64_t DataOrder::fill(int64_t step, int64_t micro, Rows &rows,
+                        int64_t first) {
+  int64_t counted = 0;
+  for (int64_t row = first; row < first + batch; ++row) {
+    int64_t valid =
+        data.fill(Part::Train, start(step, micro, row - first), rows, row);
+    counted += rows.counting(row, valid, ignored);
   }
-  if (!ignored)
-    return batch * sequence;
-  return batch * sequence -
-         std::count(targets.begin(), targets.end(), *ignored);
+  return counted;
 }
 
 } // namespace tfm

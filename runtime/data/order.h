@@ -9,7 +9,6 @@
 #define TFM_RUNTIME_DATA_ORDER_H
 
 #include "runtime/data/dataset.h"
-#include "runtime/data/sources.h"
 
 namespace tfm {
 
@@ -21,12 +20,10 @@ class DataOrder {
 public:
   DataOrder(const Dataset &data, const TrainSpec &train, uint64_t seed);
 
-  /// Fills one micro-batch, [batch, sequence] row by row, and for an encoder as
-  /// many rows of `sources` from `row` on. Returns how many of its targets are
-  /// not ignored. Allocates nothing.
-  int64_t fill(int64_t step, int64_t micro, std::span<int32_t> tokens,
-               std::span<int32_t> targets, Sources *sources = nullptr,
-               int64_t row = 0);
+  /// Fills one micro-batch: as many of `rows` as a batch has, from `first` on.
+  /// Returns how many of its losses count, which are not of the ignored target.
+  /// Allocates nothing.
+  int64_t fill(int64_t step, int64_t micro, Rows &rows, int64_t first = 0);
 
   /// Updates that show every window `epochs` times; the last one may go on into
   /// another epoch.
@@ -48,7 +45,6 @@ private:
 
   const Dataset &data;
   int64_t batch;
-  int64_t sequence;
   int64_t accumulate;
   uint64_t seed;
   bool drawn;

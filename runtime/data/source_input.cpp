@@ -11,20 +11,17 @@
 
 namespace tfm {
 
-void SourceInput::write(Model &model, const Sources &sources,
-                        int64_t first) const {
+void SourceInput::write(Model &model, const Sources &sources) const {
   if (!ids)
     return;
-  int64_t rows = std::min(static_cast<int64_t>(sources.counts.size()) - first,
-                          ids->shape[0]);
+  int64_t rows = std::min(std::ssize(sources.counts), ids->shape[0]);
   {
     PendingWrite<int32_t> write = model.write<int32_t>(*ids);
     std::span<int32_t> to = write.values();
     std::ranges::fill(
-        std::ranges::copy(std::span(sources.ids)
-                              .subspan(static_cast<size_t>(first * length()),
-                                       static_cast<size_t>(rows * length())),
-                          to.begin())
+        std::ranges::copy(
+            std::span(sources.ids).first(static_cast<size_t>(rows * length())),
+            to.begin())
             .out,
         to.end(), 0);
   }
@@ -36,7 +33,7 @@ void SourceInput::write(Model &model, const Sources &sources,
   for (int64_t row = 0; row < rows; ++row) {
     auto of = std::span(to).subspan(static_cast<size_t>(row * length()),
                                     static_cast<size_t>(length()));
-    int64_t count = sources.counts[static_cast<size_t>(first + row)];
+    int64_t count = sources.counts[static_cast<size_t>(row)];
     std::ranges::fill(of.subspan(static_cast<size_t>(count)), uint8_t{0});
   }
 }

@@ -26,9 +26,9 @@ public:
   /// Tokens of a source; 0 without an encoder.
   int64_t length() const { return ids ? ids->shape[1] : 0; }
 
-  /// Fills all rows, with those from `first` on. Where there are fewer the last
-  /// ones have some tokens or other.
-  void write(Model &model, const Sources &sources, int64_t first = 0) const;
+  /// Fills all rows. Where there are fewer the last ones have some tokens or
+  /// other.
+  void write(Model &model, const Sources &sources) const;
 
 private:
   const tfm_buffer *ids;

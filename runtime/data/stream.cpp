@@ -92,7 +92,7 @@ private:
   int64_t begin, end;
 };
 
-class TokenStream : public Dataset {
+class TokenStream : public TextDataset {
 public:
   TokenStream(std::unique_ptr<const Tokens> train,
               std::unique_ptr<const Tokens> validation, int64_t sequence,
@@ -242,7 +242,7 @@ int64_t trainingShare(int64_t count, double validation) {
                     count);
 }
 
-std::unique_ptr<Dataset> openStream(const DataRequest &request) {
+std::unique_ptr<TextDataset> openStream(const DataRequest &request) {
   const DataSpec &spec = request.spec;
   auto [train, validation] =
       spec.kind == "tokens" ? partsOfFiles(request) : partsOfText(request);
@@ -265,13 +265,33 @@ std::unique_ptr<Dataset> openStream(const DataRequest &request) {
                                        request.ignore.value_or(0));
 }
 
-std::span<const int32_t> Dataset::source(Part, int64_t) const {
+std::span<const int32_t> TextDataset::source(Part, int64_t) const {
   throw std::logic_error("this data has no sources");
 }
 
-std::string Dataset::checksum(std::initializer_list<Part> parts,
-                              int64_t sequence, bool withSources,
-                              int64_t mostPieces) const {
+void TextDataset::requireFills(const tfm_function &function) const {
+  Model::requireFilled(
+      function, {TFM_IN_TOKENS, TFM_IN_TARGETS, TFM_IN_COUNT, TFM_IN_RNG});
+  const tfm_buffer &tokens = Model::input(function, TFM_IN_TOKENS);
+  const tfm_buffer *losses = Model::findOutput(function, TFM_OUT_LOSSES);
+  if (losses && Model::elements(losses->rank, losses->shape) !=
+                    Model::elements(tokens.rank, tokens.shape))
+    throw InputError("the model does not give one loss for each target, "
+                     "[B, T]: train it with a program of your own (`tfmc build "
+                     "--emit obj`)");
+}
+
+int64_t TextDataset::fill(Part part, int64_t start, Rows &rows,
+                          int64_t row) const {
+  int64_t valid = read(part, start, rows.tokens(row), rows.targets(row));
+  if (rows.hasSource())
+    rows.setSource(row, source(part, start), padding());
+  return valid;
+}
+
+std::string TextDataset::checksum(std::initializer_list<Part> parts,
+                                  int64_t sequence, bool withSources,
+                                  int64_t mostPieces) const {
   // A text is read in pieces of many windows.
   constexpr int64_t pieceTokens = int64_t{1} << 16;
   int64_t each = isStream() ? (pieceTokens + sequence - 1) / sequence : 1;
@@ -302,12 +322,8 @@ std::string Dataset::checksum(std::initializer_list<Part> parts,
   return checksum.text();
 }
 
-std::unique_ptr<Dataset> openDataset(const DataRequest &named) {
-  DataSpec spec = withMatches(named.spec);
-  // Which `--data` does not replace.
-  for (const std::string &name : spec.validationFiles)
-    locateFile(name, spec.directory, "the validation file",
-               "-D data.validation_files when you build it");
+std::unique_ptr<TextDataset> openTexts(const DataRequest &named) {
+  DataSpec spec = withFiles(named.spec);
   DataRequest request = {spec,         named.tokenizer, named.sequence,
                          named.ignore, named.chat,      named.source};
   try {
@@ -323,6 +339,11 @@ std::unique_ptr<Dataset> openDataset(const DataRequest &named) {
                                         "there is; use less of it",
                                         fmt::join(spec.files, ", "))));
   }
+}
+
+std::unique_ptr<Dataset> openDataset(const DataRequest &request) {
+  return holdsArrays(request.spec) ? openArrays(request.spec, request.arrays)
+                                   : openTexts(request);
 }
 
 } // namespace tfm

@@ -439,6 +439,14 @@ DataSpec withMatches(DataSpec data) {
   return data;
 }
 
+DataSpec withFiles(const DataSpec &named) {
+  DataSpec data = withMatches(named);
+  for (const std::string &name : data.validationFiles)
+    locateFile(name, data.directory, "the validation file",
+               "-D data.validation_files when you build it");
+  return data;
+}
+
 bool isBlank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
 }

@@ -35,6 +35,10 @@ std::string locateFile(const std::string &name, const std::string &directory,
 /// they are looked for as above. Throws InputError where there are none.
 DataSpec withMatches(DataSpec data);
 
+/// That, once its validation files, which `--data` does not replace, were found
+/// to be there.
+DataSpec withFiles(const DataSpec &data);
+
 /// Whether a text is white space of ASCII.
 bool isBlank(std::string_view text);
 

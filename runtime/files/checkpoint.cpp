@@ -374,6 +374,8 @@ std::string tokenizerOfResumed(const std::string &resumed,
 
 void saveTokenizer(const RunFolder &run, const std::string &json) {
   std::string path = run.file("tokenizer.json");
+  if (json.empty())
+    return (void)std::filesystem::remove(path);
   if (fileExists(path) && readRegularFile(path, "the run's tokenizer") == json)
     return;
   AtomicFile file(path, nextSuffix);

@@ -48,7 +48,7 @@ std::optional<double> bestLoss(const std::string &folder);
 std::string tokenizerOfResumed(const std::string &resumed,
                                const std::string &json);
 
-/// Makes `tokenizer.json` of a run directory.
+/// Makes `tokenizer.json` of a run directory; of an empty text there is none.
 void saveTokenizer(const RunFolder &run, const std::string &json);
 
 /// Throws InputError where a folder in which no training was begun has another

@@ -257,7 +257,7 @@ std::function<void(void *, uint64_t, uint64_t)> GgufReader::reading() const {
 }
 
 GgufReader::GgufReader(const std::string &path, bool isWhole)
-    : TensorFile(path) {
+    : TensorFile(path, "the weights") {
   static_assert(std::endian::native == std::endian::little,
                 "numbers are read as they lie there");
   Cursor cursor(file.size(), path, reading());

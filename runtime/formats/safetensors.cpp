@@ -166,17 +166,16 @@ TensorHeader parseSafetensorsHeader(std::string_view text, uint64_t dataBytes,
   return result;
 }
 
-SafetensorsReader::SafetensorsReader(const std::string &path)
-    : TensorFile(path) {
+SafetensorsReader::SafetensorsReader(const std::string &path,
+                                     const TensorUse &use)
+    : TensorFile(path, use.purpose) {
   unsigned char length[8];
   if (file.size() < sizeof length)
     throw InputError(path + " is not a safetensors file: it has only " +
                      std::to_string(file.size()) + " bytes");
   file.readAt(length, sizeof length, 0);
   if (std::memcmp(length, "PK\3\4", 4) == 0)
-    throw InputError(path + " is a zip file, as torch.save writes checkpoints: "
-                            "save them as safetensors, "
-                            "`safetensors.torch.save_file(tensors, FILE)`");
+    throw InputError(path + " is a zip file, " + use.insteadOfZip);
   // No header is as long as letters say.
   std::string start(std::min<uint64_t>(file.size(), 64), '\0');
   file.readAt(start.data(), start.size(), 0);
@@ -188,8 +187,7 @@ SafetensorsReader::SafetensorsReader(const std::string &path)
       }))
     throw InputError(path + " is " +
                      (length[0] == '{' || length[0] == '[' ? "JSON" : "text") +
-                     ", and no safetensors file: name the folder that has "
-                     "the weights, or their file");
+                     ", and no safetensors file: " + use.insteadOfText);
   uint64_t headerBytes = 0;
   for (int i = 7; i >= 0; --i)
     headerBytes = headerBytes << 8 | length[i];

@@ -36,10 +36,22 @@ namespace tfm {
 TensorHeader parseSafetensorsHeader(std::string_view text, uint64_t dataBytes,
                                     const std::string &path);
 
+/// What is read from a file, as messages say it, and what to do where it is a
+/// file of another kind.
+struct TensorUse {
+  const char *purpose = "the weights";
+  const char *insteadOfZip =
+      "as torch.save writes checkpoints: save them as safetensors, "
+      "`safetensors.torch.save_file(tensors, FILE)`";
+  const char *insteadOfText = "name the folder that has the weights, or their "
+                              "file";
+};
+
 class SafetensorsReader : public TensorFile {
 public:
   /// Throws InputError naming the file.
-  explicit SafetensorsReader(const std::string &path);
+  explicit SafetensorsReader(const std::string &path,
+                             const TensorUse &use = {});
 
   /// The checksum that the header has of itself; empty where it has none.
   std::string headerChecksum() const;

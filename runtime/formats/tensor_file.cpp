@@ -22,7 +22,8 @@ uint64_t TensorEntry::elements() const {
   return count;
 }
 
-TensorFile::TensorFile(const std::string &path) : file(path, "the weights") {}
+TensorFile::TensorFile(const std::string &path, std::string_view purpose)
+    : file(path, purpose) {}
 
 bool TensorFile::isRead(const std::string &path) const {
   return isSameFile(file.path(), path);

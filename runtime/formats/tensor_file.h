@@ -38,8 +38,8 @@ struct TensorHeader {
 /// An open file; reads tensors on demand.
 class TensorFile {
 public:
-  /// Throws InputError naming the file.
-  explicit TensorFile(const std::string &path);
+  /// Throws InputError naming the file, and its `purpose` ("the weights").
+  TensorFile(const std::string &path, std::string_view purpose);
   virtual ~TensorFile() = default;
   TensorFile(const TensorFile &) = delete;
   TensorFile &operator=(const TensorFile &) = delete;

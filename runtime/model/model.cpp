@@ -143,14 +143,15 @@ void Model::requireFilled(const tfm_function &function,
       continue;
     if (std::find(filled.begin(), filled.end(), name) == filled.end())
       throw InputError(fmt::format(
-          "the model takes `{}`, which neither texts nor data fill: what they "
-          "fill is `tokens`, int[B, T]{}. {} (`tfmc build --emit obj`)",
+          "the model takes `{}`, which no texts fill: what they fill is "
+          "`tokens`, int[B, T]{}. {} (`tfmc build --emit obj`)",
           name,
           findInput(function, TFM_IN_TARGETS) ? ", and `targets` of a loss"
                                               : "",
           areIds && !findInput(function, TFM_IN_TOKENS)
               ? "Call it `tokens`, or run the model from a program of your own"
-              : "Run the model from a program of your own"));
+              : "Let arrays fill it, `data arrays(...)`, or run the model from "
+                "a program of your own"));
     if ((name == TFM_IN_TOKENS || name == TFM_IN_TARGETS) && !areIds)
       throw InputError(fmt::format(
           "the model takes `{}` in another form than texts and data have, "

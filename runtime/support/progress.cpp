@@ -32,18 +32,19 @@ void say(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
-Progress::Progress(int64_t first, int64_t steps, int64_t tokensPerStep,
-                   bool quiet, const char *unit)
-    : first(first), steps(steps), tokensPerStep(tokensPerStep), unit(unit),
-      done(first), finished(first), started(now()), lastDrawn(started),
-      quiet(quiet), live(!quiet && isatty(STDERR_FILENO) != 0) {}
+Progress::Progress(int64_t first, int64_t steps, int64_t perStep, bool quiet,
+                   const char *unit, const char *counted)
+    : first(first), steps(steps), perStep(perStep), unit(unit),
+      counted(counted), done(first), finished(first), started(now()),
+      lastDrawn(started), quiet(quiet),
+      live(!quiet && isatty(STDERR_FILENO) != 0) {}
 
 double Progress::seconds() const {
   return std::max(1e-9, now() - started - excluded);
 }
 
 double Progress::speed() const {
-  return static_cast<double>((done - first) * tokensPerStep) / seconds();
+  return static_cast<double>((done - first) * perStep) / seconds();
 }
 
 void Progress::step(int64_t newDone, double newLoss) {
@@ -73,16 +74,19 @@ void Progress::clear() {
 void Progress::draw() {
   lastDrawn = now();
   // What is excluded is to come again, too: who waits wants to know of all.
-  double perStep = (now() - started) /
-                   static_cast<double>(std::max<int64_t>(1, done - first));
-  auto left = static_cast<int64_t>(perStep * static_cast<double>(steps - done));
+  double secondsPerStep =
+      (now() - started) /
+      static_cast<double>(std::max<int64_t>(1, done - first));
+  auto left =
+      static_cast<int64_t>(secondsPerStep * static_cast<double>(steps - done));
   char line[200];
-  auto end = fmt::format_to_n(
-                 line, sizeof line,
-                 "{}{} {}/{}  loss {}  {:.0f} tokens/s  {}:{:02}:{:02} left{}",
-                 live ? "\r" : "", unit, done, steps, lossText(loss), speed(),
-                 left / 3600, left / 60 % 60, left % 60, live ? "\x1b[K" : "\n")
-                 .out;
+  auto end =
+      fmt::format_to_n(
+          line, sizeof line,
+          "{}{} {}/{}  loss {}  {:.0f} {}/s  {}:{:02}:{:02} left{}",
+          live ? "\r" : "", unit, done, steps, lossText(loss), speed(), counted,
+          left / 3600, left / 60 % 60, left % 60, live ? "\x1b[K" : "\n")
+          .out;
   say({line, static_cast<size_t>(end - line)});
   drawn = true;
 }

@@ -28,9 +28,10 @@ void say(std::string_view text);
 /// nothing and only keeps the time. Allocates nothing.
 class Progress {
 public:
-  /// `first` of `steps` are done already; `unit` is what one is called.
-  Progress(int64_t first, int64_t steps, int64_t tokensPerStep, bool quiet,
-           const char *unit = "step");
+  /// `first` of `steps` are done already; `unit` is what one is called, and
+  /// `counted` what there are so many of in each.
+  Progress(int64_t first, int64_t steps, int64_t perStep, bool quiet,
+           const char *unit = "step", const char *counted = "tokens");
 
   /// A step has been done; draws when it is time.
   void step(int64_t done, double loss);
@@ -40,7 +41,7 @@ public:
   void clear();
   /// Time spent on something else, e.g. validation, does not count.
   void exclude(double seconds) { excluded += seconds; }
-  /// Tokens per second so far.
+  /// What is counted, per second so far.
   double speed() const;
   /// Seconds of training so far.
   double seconds() const;
@@ -50,8 +51,9 @@ private:
 
   int64_t first;
   int64_t steps;
-  int64_t tokensPerStep;
+  int64_t perStep;
   const char *unit;
+  const char *counted;
   int64_t done;
   /// The step whose line has ended.
   int64_t finished;

@@ -37,18 +37,10 @@ static double surprisal(std::span<const float> logits, int32_t target) {
 Evaluator::Evaluator(Model &model, const Dataset &data,
                      std::optional<int32_t> ignore, Processes *processes)
     : model(model), data(data), ignore(ignore), processes(processes),
-      function(model.function(TFM_EVALUATE)), source(function) {
-  Model::requireFilled(function, {TFM_IN_TOKENS, TFM_IN_TARGETS, TFM_IN_COUNT});
-  const tfm_buffer &input = Model::input(function, TFM_IN_TOKENS);
-  tokens.resize(Model::elements(input.rank, input.shape));
-  targets.resize(tokens.size());
-  const tfm_buffer &losses = Model::output(function, TFM_OUT_LOSSES);
-  if (Model::elements(losses.rank, losses.shape) != tokens.size())
-    throw InputError("the model does not give one loss for each target, "
-                     "[B, T]: train it with a program of your own (`tfmc build "
-                     "--emit obj`)");
-  valid.resize(static_cast<size_t>(input.shape[0]));
-  sources = Sources(input.shape[0], source.length());
+      function(model.function(TFM_EVALUATE)),
+      rows(function, Rows::takenBy(function)),
+      valid(static_cast<size_t>(rows.count())) {
+  data.requireFills(function);
 }
 
 void Evaluator::Sums::add(const Sums &other) {
@@ -61,29 +53,21 @@ void Evaluator::Sums::add(const Sums &other) {
 
 int64_t Evaluator::windowsOf(Part part, int64_t batches) const {
   int64_t windows = data.windows(part);
-  auto rows = static_cast<int64_t>(valid.size());
-  return batches > 0 && batches <= windows / rows ? batches * rows : windows;
+  return batches > 0 && batches <= windows / rows.count()
+             ? batches * rows.count()
+             : windows;
 }
 
 int64_t Evaluator::readWindow(Part part, int64_t index, int64_t wanted,
-                              size_t row) {
-  size_t length = tokens.size() / valid.size();
-  std::span<int32_t> tokenRow(&tokens[row * length], length);
-  std::span<int32_t> targetRow(&targets[row * length], length);
+                              int64_t row) {
+  int64_t &of = valid[static_cast<size_t>(row)];
   if (index >= wanted) {
-    std::ranges::fill(tokenRow, 0);
-    std::ranges::fill(targetRow, ignore.value_or(0));
-    valid[row] = 0;
-    return 0;
+    rows.clear(row, ignore.value_or(0));
+    return of = 0;
   }
   int64_t start = data.windowStart(part, index * data.windows(part) / wanted);
-  valid[row] = data.read(part, start, tokenRow, targetRow);
-  if (source.isTaken())
-    sources.set(static_cast<int64_t>(row), data.source(part, start),
-                data.padding());
-  return std::ranges::count_if(
-      targetRow.first(valid[row]),
-      [&](int32_t target) { return target != ignore; });
+  of = data.fill(part, start, rows, row);
+  return rows.counting(row, of, ignore);
 }
 
 bool Evaluator::hasTargets(Part part, int64_t batches) {
@@ -96,17 +80,10 @@ bool Evaluator::hasTargets(Part part, int64_t batches) {
 
 Evaluator::Sums Evaluator::evaluateBatch(Part part, int64_t first,
                                          int64_t wanted, Measure measure) {
-  const tfm_buffer &tokensIn = Model::input(function, TFM_IN_TOKENS);
   Sums sums;
-  for (size_t row = 0; row < valid.size(); ++row)
-    sums.targets +=
-        readWindow(part, first + static_cast<int64_t>(row), wanted, row);
-  std::ranges::copy(tokens, model.write<int32_t>(tokensIn).values().begin());
-  std::ranges::copy(targets,
-                    model.write<int32_t>(Model::input(function, TFM_IN_TARGETS))
-                        .values()
-                        .begin());
-  source.write(model, sources);
+  for (int64_t row = 0; row < rows.count(); ++row)
+    sums.targets += readWindow(part, first + row, wanted, row);
+  rows.write(model);
   model.write<float>(Model::input(function, TFM_IN_COUNT)).values()[0] =
       static_cast<float>(std::max<int64_t>(1, sums.targets));
   model.run(function);
@@ -128,36 +105,37 @@ Evaluator::Sums Evaluator::evaluateBatch(Part part, int64_t first,
 double Evaluator::sumOf(std::string_view output) {
   PendingRead<float> read = model.read<float>(Model::output(function, output));
   std::span<const float> values = read.values();
-  size_t length = tokens.size() / valid.size();
   double sum = 0;
-  for (size_t row = 0; row < valid.size(); ++row)
-    for (int64_t i = 0; i < valid[row]; ++i) {
-      auto at = row * length + static_cast<size_t>(i);
-      if (targets[at] != ignore)
-        sum += static_cast<double>(values[at]);
-    }
+  for (int64_t row = 0; row < rows.count(); ++row)
+    for (int64_t i = 0; i < valid[static_cast<size_t>(row)]; ++i)
+      if (rows.counts(row, i, ignore))
+        sum += static_cast<double>(
+            values[static_cast<size_t>(row * rows.losses() + i)]);
   return sum;
 }
 
 int64_t Evaluator::batchesOf(Part part, int64_t batches) const {
-  auto rows = static_cast<int64_t>(valid.size());
-  return (windowsOf(part, batches) + rows - 1) / rows;
+  return (windowsOf(part, batches) + rows.count() - 1) / rows.count();
 }
 
 Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure,
                                Progress *progress) {
-  auto rows = static_cast<int64_t>(valid.size());
+  const int64_t batch = rows.count();
   int64_t wanted = windowsOf(part, batches);
 
+  // What `evaluate` does not say the logits of each target do.
   if (const tfm_function *forward = model.find(TFM_FORWARD);
-      !forward || !Model::givesLogits(model.descriptor(), *forward))
+      !Model::findOutput(function, TFM_OUT_RIGHT) &&
+      (!forward || !Model::givesLogits(model.descriptor(), *forward) ||
+       !rows.haveAllOf(*forward) ||
+       std::ssize(rows.targets(0)) != rows.losses()))
     measure = Measure::Nothing;
   Sums sums;
   int64_t count = processes ? processes->count() : 1;
   int64_t rank = processes ? processes->rank() : 0;
-  for (int64_t first = 0; first < wanted; first += count * rows) {
+  for (int64_t first = 0; first < wanted; first += count * batch) {
     Sums own;
-    if (int64_t mine = first + rank * rows; mine < wanted)
+    if (int64_t mine = first + rank * batch; mine < wanted)
       own = evaluateBatch(part, mine, wanted, measure);
     // Batch by batch: so the sum is the same, whoever computes them.
     if (!processes)
@@ -167,7 +145,7 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure,
         sums.add(batch);
     if (progress)
       progress->step(
-          std::min(wanted, first + count * rows) / rows,
+          std::min(wanted, first + count * batch) / batch,
           sums.loss / static_cast<double>(std::max<int64_t>(1, sums.targets)));
   }
   Evaluation result;
@@ -193,44 +171,32 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure,
 
 /// Adds what the logits of the current batch say of its targets.
 void Evaluator::readLogits(bool withSurprisal, Sums &sums) {
-  auto rows = static_cast<int64_t>(valid.size());
   const tfm_function &forward = model.function(TFM_FORWARD);
   const tfm_buffer &input = Model::input(forward, TFM_IN_TOKENS);
-  auto length = static_cast<int64_t>(tokens.size()) / rows;
-  if (input.shape[1] < length)
+  if (input.shape[1] < rows.losses())
     throw InputError(
         "accuracy and perplexity cannot be measured: the model generates "
         "with a shorter context than it is trained with");
-  for (int64_t first = 0; first < rows; first += input.shape[0]) {
-    int64_t count = std::min<int64_t>(input.shape[0], rows - first);
-    {
-      PendingWrite<int32_t> write = model.write<int32_t>(input);
-      std::span<int32_t> to = write.values();
-      std::fill(to.begin(), to.end(), 0);
-      for (int64_t row = 0; row < count; ++row)
-        std::copy_n(&tokens[static_cast<size_t>((first + row) * length)],
-                    length, to.begin() + row * input.shape[1]);
-    }
-    SourceInput(forward).write(model, sources, first);
+  for (int64_t first = 0; first < rows.count(); first += input.shape[0]) {
+    rows.writeTo(forward, model, first);
     model.run(forward);
-    readRows(first, count, Model::output(forward, TFM_OUT_LOGITS),
-             withSurprisal, sums);
+    readRows(first, std::min(input.shape[0], rows.count() - first),
+             Model::output(forward, TFM_OUT_LOGITS), withSurprisal, sums);
   }
 }
 
 /// The same of some rows, whose logits [.., positions, V] begin with theirs.
-void Evaluator::readRows(int64_t firstRow, int64_t rows,
+void Evaluator::readRows(int64_t firstRow, int64_t count,
                          const tfm_buffer &logits, bool withSurprisal,
                          Sums &sums) {
-  int64_t length = static_cast<int64_t>(tokens.size() / valid.size());
   PendingRead<float> read = model.read<float>(logits);
   std::span<const float> all = read.values();
   auto width = static_cast<size_t>(logits.shape[2]);
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t i = 0; i < valid[firstRow + row]; ++i) {
-      int32_t target = targets[(firstRow + row) * length + i];
-      if (target == ignore)
+  for (int64_t row = 0; row < count; ++row)
+    for (int64_t i = 0; i < valid[static_cast<size_t>(firstRow + row)]; ++i) {
+      if (!rows.counts(firstRow + row, i, ignore))
         continue;
+      int32_t target = rows.targets(firstRow + row)[static_cast<size_t>(i)];
       auto position = static_cast<size_t>(row * logits.shape[1] + i);
       std::span<const float> of = all.subspan(position * width, width);
       // Of tokens that have no logits nothing was to be predicted.

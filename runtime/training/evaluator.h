@@ -74,7 +74,7 @@ private:
   /// How many windows of the part are read for so many batches; 0 for all.
   int64_t windowsOf(Part part, int64_t batches) const;
   /// Reads window `index` of `wanted` into a row; how many targets count.
-  int64_t readWindow(Part part, int64_t index, int64_t wanted, size_t row);
+  int64_t readWindow(Part part, int64_t index, int64_t wanted, int64_t row);
   /// Sums over the targets that count.
   struct Sums {
     int64_t targets = 0; ///< how many these are
@@ -90,7 +90,7 @@ private:
   /// Of what `evaluate` gives for each target, over those that count.
   double sumOf(std::string_view output);
   void readLogits(bool withSurprisal, Sums &sums);
-  void readRows(int64_t firstRow, int64_t rows, const tfm_buffer &logits,
+  void readRows(int64_t firstRow, int64_t count, const tfm_buffer &logits,
                 bool withSurprisal, Sums &sums);
 
   Model &model;
@@ -98,11 +98,8 @@ private:
   std::optional<int32_t> ignore;
   Processes *processes;
   const tfm_function &function;
-  SourceInput source;
-  Sources sources;
-  std::vector<int32_t> tokens;
-  std::vector<int32_t> targets;
-  std::vector<int64_t> valid; ///< leading targets that are data, by row
+  Rows rows;
+  std::vector<int64_t> valid; ///< leading losses that are of data, by row
 };
 
 /// How many questions of a kind were answered exactly.

@@ -45,21 +45,26 @@ std::optional<int32_t> ignoredTarget(const TrainSpec &train,
   return id;
 }
 
+/// The processes that share a training.
+static int processCount(const TrainOptions &options) {
+  return options.processes ? options.processes->count() : 1;
+}
+
 Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
                  const Tokenizer &tokenizer, TrainOptions options)
     : model(model), recipe(recipe), data(data), tokenizer(tokenizer),
       options(std::move(options)),
       ignored(ignoredTarget(recipe.train, tokenizer)),
       trainFunction(model.function(TFM_TRAIN)),
-      updateFunction(model.function(TFM_UPDATE)) {
+      updateFunction(model.function(TFM_UPDATE)),
+      microCount(recipe.train.accumulate / processCount(this->options)),
+      rows(trainFunction, microCount * recipe.train.batch),
+      unit(data.unit(recipe.train.sequence)), source(trainFunction) {
   const TrainSpec &train = recipe.train;
-  int count = 1, rank = 0;
-  if (const Processes *processes = this->options.processes) {
-    count = processes->count();
-    rank = processes->rank();
-  }
-  microCount = train.accumulate / count;
-  firstMicro = rank * microCount;
+  int count = processCount(this->options);
+  firstMicro = this->options.processes
+                   ? this->options.processes->rank() * microCount
+                   : 0;
   bool isTree = train.sum == "tree" && train.accumulate > 1;
   leafMicros =
       isTree ? train.accumulate >>
@@ -67,44 +72,35 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
              : microCount;
   if (isTree || this->options.processes)
     shared.emplace(model, this->options.processes);
-  auto size = static_cast<size_t>(microCount * train.batch * train.sequence);
-  tokens.resize(size);
-  targets.resize(size);
-  source.emplace(trainFunction);
-  sources = Sources(microCount * train.batch, source->length());
   losses.resize(static_cast<size_t>(microCount) + 1);
   for (Launched &update : launched)
     update.losses.reserve(losses.size());
   allLosses.resize(losses.size() * static_cast<size_t>(count));
-  Model::requireFilled(
-      trainFunction, {TFM_IN_TOKENS, TFM_IN_TARGETS, TFM_IN_COUNT, TFM_IN_RNG});
-  const tfm_buffer &input = Model::input(trainFunction, TFM_IN_TOKENS);
-  buffers = {&input,
-             &Model::input(trainFunction, TFM_IN_TARGETS),
-             &Model::input(trainFunction, TFM_IN_COUNT),
+  data.requireFills(trainFunction);
+  buffers = {&Model::input(trainFunction, TFM_IN_COUNT),
              Model::findInput(trainFunction, TFM_IN_RNG),
              &Model::output(trainFunction, TFM_OUT_LOSS),
              &Model::input(updateFunction, TFM_IN_HYPER),
              Model::findOutput(updateFunction, TFM_OUT_GRAD_NORM)};
-  if (Model::elements(input.rank, input.shape) *
-          static_cast<size_t>(microCount) !=
-      size)
-    throw std::logic_error("the model's batch is not that of its recipe");
+  for (const Rows::Input &input : rows.inputs())
+    if (input.buffer->shape[0] != train.batch)
+      throw std::logic_error("the model's batch is not that of its recipe");
+  if (!holdsArrays(recipe.data) && std::ssize(rows.tokens(0)) != train.sequence)
+    throw std::logic_error("the model's sequence is not that of its recipe");
   if (model.find(TFM_EVALUATE))
     evaluator.emplace(model, data, ignored, this->options.processes);
   const std::string origin = "the prompt of train.sample in the recipe";
   if (train.sample.interval.every > 0)
     samplePrompt =
-        source->isTaken()
+        source.isTaken()
             ? sourceTokens(tokenizer, train.sample.prompt,
                            defaultOptions(recipe, tokenizer).endTokens, origin)
             : promptTokens(tokenizer, train.sample.prompt,
                            beginOfData(recipe, tokenizer), origin);
-  if (source->isTaken() &&
-      static_cast<int64_t>(samplePrompt.size()) > source->length())
+  if (source.isTaken() &&
+      static_cast<int64_t>(samplePrompt.size()) > source.length())
     throw InputError(fmt::format("{} has {} tokens, and the encoder reads {}",
-                                 origin, samplePrompt.size(),
-                                 source->length()));
+                                 origin, samplePrompt.size(), source.length()));
 }
 
 void Trainer::prepare() {
@@ -125,7 +121,7 @@ void Trainer::prepare() {
     position.lr = *options.lr;
   order.emplace(data, train, position.seed);
   order->setIgnored(ignored);
-  order->goOn(position.step, position.tokens / train.sequence);
+  order->goOn(position.step, position.tokens / unit.perRow);
   if (options.steps)
     position.steps = *options.steps;
   else if (options.resume.empty())
@@ -203,15 +199,10 @@ void Trainer::endProfile() {
 }
 
 void Trainer::fill(int64_t step) {
-  auto micros = static_cast<size_t>(microCount);
-  size_t size = tokens.size() / micros;
   counted = 0;
-  for (size_t micro = 0; micro < micros; ++micro)
-    counted += order->fill(step, firstMicro + static_cast<int64_t>(micro),
-                           std::span(tokens).subspan(micro * size, size),
-                           std::span(targets).subspan(micro * size, size),
-                           source->isTaken() ? &sources : nullptr,
-                           static_cast<int64_t>(micro) * recipe.train.batch);
+  for (int64_t micro = 0; micro < microCount; ++micro)
+    counted +=
+        order->fill(step, firstMicro + micro, rows, micro * recipe.train.batch);
   filled = step;
 }
 
@@ -275,7 +266,7 @@ void Trainer::requireSameBeginning() {
   Processes &processes = *options.processes;
   processes.requireSame("other data",
                         data.checksum({Part::Train, Part::Validation},
-                                      recipe.train.sequence, source->isTaken()),
+                                      recipe.train.sequence, source.isTaken()),
                         "give all of them the same files");
   // By its checksum the optimizer's state, of which each has its share alone.
   std::string told = fmt::format(
@@ -350,7 +341,6 @@ void Trainer::launch() {
   Launched &update = launched[static_cast<size_t>(step % 2)];
   if (profile)
     profile->beginStep(step + 1);
-  size_t microSize = tokens.size() / static_cast<size_t>(microCount);
   // All micro-batches first: each one's loss is its share of a mean over the
   // targets of all of them.
   if (filled != step)
@@ -365,14 +355,7 @@ void Trainer::launch() {
   for (int64_t micro = 0; micro < microCount; ++micro) {
     if (train.accumulate > 1 && micro % leafMicros == 0)
       model.zeroGradients();
-    auto part = [&](const std::vector<int32_t> &all) {
-      return std::span(all).subspan(micro * microSize, microSize);
-    };
-    std::ranges::copy(part(tokens),
-                      model.write<int32_t>(*buffers.tokens).values().begin());
-    std::ranges::copy(part(targets),
-                      model.write<int32_t>(*buffers.targets).values().begin());
-    source->write(model, sources, micro * train.batch);
+    rows.write(model, micro * train.batch);
     model.write<float>(*buffers.count).values()[0] =
         static_cast<float>(std::max<int64_t>(1, all));
     if (buffers.random) {
@@ -421,9 +404,7 @@ double Trainer::collect() {
     failDiverged(fmt::format("the gradient is not finite at step {}",
                              position.step + 1));
   ++position.step;
-  position.tokens +=
-      train.accumulate *
-      static_cast<int64_t>(tokens.size() / static_cast<size_t>(microCount));
+  position.tokens += train.accumulate * train.batch * unit.perRow;
   if (!firstLoss)
     firstLoss = loss;
   lossBefore = loss;
@@ -503,12 +484,12 @@ std::string Trainer::whatIsLeft() const {
 
 void Trainer::logStep(double loss, double lr, float gradientNorm) {
   char line[256];
-  auto end =
-      fmt::format_to_n(line, sizeof line,
-                       "{{\"step\":{},\"loss\":{},\"lr\":{},"
-                       "\"grad_norm\":{},\"tokens\":{}}}",
-                       position.step, loss, lr, gradientNorm, position.tokens)
-          .out;
+  auto end = fmt::format_to_n(line, sizeof line,
+                              "{{\"step\":{},\"loss\":{},\"lr\":{},"
+                              "\"grad_norm\":{},\"{}\":{}}}",
+                              position.step, loss, lr, gradientNorm, unit.name,
+                              position.tokens)
+                 .out;
   log.line({line, static_cast<size_t>(end - line)});
 }
 
@@ -625,7 +606,7 @@ void Trainer::sample() {
   progress->clear();
   GenerateOptions generation = defaultOptions(recipe, tokenizer);
   generation.tokens = recipe.train.sample.tokens;
-  generation.alone = {source->isTaken() || recipe.train.sample.prompt.empty()};
+  generation.alone = {source.isTaken() || recipe.train.sample.prompt.empty()};
   generation.seed = position.seed;
   generation.sequence = static_cast<uint32_t>(position.step);
   for (int32_t id : sampleEnds)
@@ -638,13 +619,13 @@ void Trainer::sample() {
     std::fflush(stdout);
   };
   show(fmt::format("--- sample at step {} ---\n{}{}", position.step,
-                   recipe.train.sample.prompt, source->isTaken() ? "\n" : ""));
+                   recipe.train.sample.prompt, source.isTaken() ? "\n" : ""));
   Generated text;
   try {
     std::unique_ptr<LogitsSource> logits = openLogits(
         model, recipe.generate.context,
-        source->isTaken() ? std::optional(answerMarks(recipe, tokenizer, ""))
-                          : std::nullopt);
+        source.isTaken() ? std::optional(answerMarks(recipe, tokenizer, ""))
+                         : std::nullopt);
     text = generate(*logits, tokenizer, samplePrompt, generation, show);
   } catch (const InputError &error) { // no reason to give up training
     show(fmt::format("\n--- no sample: {} ---\n", error.what()));
@@ -668,7 +649,7 @@ RunState Trainer::ofThisBuild() const {
   // Of long texts 64 pieces, so that this takes no time.
   here.dataChecksum =
       data.checksum({Part::Train, Part::Validation}, recipe.train.sequence,
-                    source->isTaken(), /*mostPieces=*/64);
+                    source.isTaken(), /*mostPieces=*/64);
   return here;
 }
 
@@ -709,12 +690,12 @@ void Trainer::sayWhatIsKept(const RunState &here) {
       changes.find("train.sequence") == std::string::npos)
     say("note: the data are not those that the run was trained on until now, "
         "or are read in another way\n");
-  int64_t ofUpdate = train.batch * train.sequence * train.accumulate;
+  int64_t ofUpdate = train.batch * unit.perRow * train.accumulate;
   if (position.tokens != position.step * ofUpdate)
     say(fmt::format(
-        "note: an update of this build has {} tokens; those of the "
+        "note: an update of this build has {} {}; those of the "
         "run had others until now, {:.0f} on average\n",
-        ofUpdate,
+        ofUpdate, unit.name,
         static_cast<double>(position.tokens) /
             static_cast<double>(std::max<int64_t>(1, position.step))));
 }
@@ -819,8 +800,8 @@ void Trainer::trainOn(TrainResult &result) {
     profile.emplace(options.profile, model, trainFunction, updateFunction,
                     microCount, position.steps - first);
   progress.emplace(first, position.steps,
-                   train.batch * train.sequence * train.accumulate,
-                   options.quiet);
+                   train.batch * unit.perRow * train.accumulate, options.quiet,
+                   "step", unit.name);
   while (position.step < launchedSteps ||
          (position.step < position.steps && !stops())) {
     result.loss = beginStep(/*goesOn=*/true);
@@ -851,7 +832,8 @@ void Trainer::trainOn(TrainResult &result) {
   if (profile)
     endProfile(); // of fewer steps
   result.seconds = progress->seconds();
-  result.tokensPerSecond = progress->speed();
+  result.unit = unit;
+  result.unitsPerSecond = progress->speed();
   result.exchangeSeconds = exchangeSeconds;
   result.hiddenSeconds = hiddenSeconds;
   progress->finish();

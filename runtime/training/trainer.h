@@ -63,7 +63,9 @@ struct TrainResult {
   double seconds = 0;
   /// Of these, its first step, which touches all memory for the first time.
   double firstStepSeconds = 0;
-  double tokensPerSecond = 0;
+  /// Of the unit that the data is counted in.
+  DataUnit unit{};
+  double unitsPerSecond = 0;
   /// Of the seconds, those in which processes exchanged gradients and
   /// parameters: while nothing was computed, and while something was.
   double exchangeSeconds = 0;
@@ -222,8 +224,6 @@ private:
   const tfm_function &updateFunction;
   /// What every step fills and reads.
   struct Buffers {
-    const tfm_buffer *tokens = nullptr;
-    const tfm_buffer *targets = nullptr;
     const tfm_buffer *count = nullptr;
     const tfm_buffer *random = nullptr; ///< null without dropout
     const tfm_buffer *loss = nullptr;
@@ -263,13 +263,11 @@ private:
   std::optional<SharedUpdate> shared;
   /// `TrainResult`
   double exchangeSeconds = 0, hiddenSeconds = 0;
-  /// Those of the update `filled`, [microCount, batch, sequence], and how many
-  /// of their targets are not ignored.
-  std::vector<int32_t> tokens;
-  std::optional<SourceInput> source;
-  Sources sources;
-  std::vector<int32_t> targets;
+  /// Those of the update `filled`, batch for batch of its micro-batches, and
+  /// how many of their losses count.
+  Rows rows;
   int64_t counted = 0, filled = -1;
+  DataUnit unit;
   /// An update that was asked for.
   struct Launched {
     double lr = 0;
@@ -286,6 +284,8 @@ private:
   /// Whether this process is to stop, and whether one of all is.
   const std::atomic<bool> *interrupt = nullptr;
   bool isStopped = false;
+  /// What an encoder reads of a sample's prompt.
+  SourceInput source;
   std::vector<int32_t> samplePrompt;
   /// The tokens that end a sample, beside the recipe's.
   std::vector<int32_t> sampleEnds;

@@ -78,9 +78,12 @@ void Trainer::save(bool goesOn) {
 }
 
 /// The tokenizer for a run directory. Generation from the run shall put before
-/// texts what stood before those of the data, and nothing else.
+/// texts what stood before those of the data, and nothing else. Empty where
+/// there are no texts.
 static std::string tokenizerOfRun(const Recipe &recipe,
                                   const Tokenizer &tokenizer) {
+  if (tokenizer.size() == 0)
+    return "";
   if (tokenizer.begin() == beginOfData(recipe, tokenizer))
     return tokenizer.json();
   auto root = nlohmann::ordered_json::parse(tokenizer.json());
@@ -225,7 +228,9 @@ void Trainer::regainFolder() {
   }
   const std::string own = folder->file("log.jsonl");
   const bool logs = options.log.empty();
-  if (fileExists(folder->file("tokenizer.json")) && (!logs || log.isThere()))
+  const bool hasTexts =
+      tokenizer.size() == 0 || fileExists(folder->file("tokenizer.json"));
+  if (hasTexts && (!logs || log.isThere()))
     return;
   if (!fileExists(own)) {
     position.logBytes = 0;

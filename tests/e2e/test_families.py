@@ -255,7 +255,7 @@ class Encoders(InFolder):
         self.assertNotRegex(told, r"(?m)^  generation|commands .*generate")
         result = run(binary, "generate", "--weights", FAMILIES / "bert", "--ids", "--prompt", "1 2")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("the model takes `segments`, which neither texts nor data fill: what they fill is "
+        self.assertIn("the model takes `segments`, which no texts fill: what they fill is "
                       "`tokens`, int[B, T]. Run the model from a program of your own", result.stderr)
 
     def test_greedy_answers_through_the_cache(self):

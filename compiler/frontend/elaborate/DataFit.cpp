@@ -8,6 +8,7 @@
 #include "compiler/frontend/elaborate/DataFit.h"
 
 #include "runtime/data/texts.h"
+#include "runtime/tfm_model.h"
 
 using namespace tfm;
 using namespace tfm::ast;
@@ -18,6 +19,8 @@ bool DataFit::fills(const Method &entry,
                     llvm::ArrayRef<Emitter::Input> inputs) {
   if (!compilation.block("data"))
     return true;
+  if (recipe.hasArrays())
+    return arraysFill(entry, inputs);
   Dims each = {callerDims.get("B"), callerDims.get("T")};
   const bool takesTokens =
       llvm::any_of(inputs, [](const Emitter::Input &input) {
@@ -55,8 +58,9 @@ bool DataFit::fills(const Method &entry,
               input.name + "`");
       if (!takesTokens && input.elem == Elem::Int && Dims(input.dims) == each)
         problem.help("what is trained to be continued is called `tokens`");
-      problem.help("without a `data` block a program of your own fills the "
-                   "inputs (`tfmc build --emit obj`)");
+      problem.help("`data arrays(\"FILE.safetensors\")` fills inputs of any "
+                   "names; without a `data` block a program of your own does "
+                   "(`tfmc build --emit obj`)");
       return false;
     }
     if (input.elem == Elem::Int && Dims(input.dims) == each)
@@ -67,7 +71,8 @@ bool DataFit::fills(const Method &entry,
                                              showShape(input.dims, input.elem));
     if (parameter == entry.parameters.end() && recipe.train.lossKind == "mse")
       problem.help("a `loss` in the model can make numbers of the ids: "
-                   "mse(logits, one_hot(targets, vocab))");
+                   "mse(logits, one_hot(targets, vocab)); `data arrays(...)` "
+                   "has numbers");
     else if (parameter == entry.parameters.end())
       problem.help(
           "a model with another result than `[B, T, vocab]` has a loss of its "
@@ -81,6 +86,35 @@ bool DataFit::fills(const Method &entry,
                    entry.name + "` takes none")
         .help("tokens: int[B, T]");
     return false;
+  }
+  return true;
+}
+
+bool DataFit::arraysFill(const Method &entry,
+                         llvm::ArrayRef<Emitter::Input> inputs) {
+  for (const Emitter::Input &input : inputs) {
+    auto parameter = llvm::find_if(entry.parameters, [&](const Parameter &p) {
+      return p.name == input.name;
+    });
+    Range range = parameter == entry.parameters.end() ? recipe.train.lossRange
+                                                      : parameter->range;
+    if (input.name == TFM_IN_COUNT || input.name == TFM_IN_RNG) {
+      reporter
+          .error(221, range,
+                 "a step of training has an input `" + input.name +
+                     "` of its own, which no array fills")
+          .help("call it otherwise, and its array, too");
+      return false;
+    }
+    if (input.dims.empty() || input.dims.front() != callerDims.get("B")) {
+      reporter
+          .error(221, range,
+                 "the first axis of an array counts the examples, B, but `" +
+                     input.name + "` is " + showShape(input.dims, input.elem))
+          .help("what is the same for all examples is a `const`, or a `param` "
+                "with `trainable = false`");
+      return false;
+    }
   }
   return true;
 }
@@ -133,6 +167,18 @@ bool DataFit::isLossPerTarget(const SymbolicTensor &losses,
   if (!compilation.block("data") ||
       losses.dims == Dims{callerDims.get("B"), callerDims.get("T")})
     return true;
+  if (recipe.hasArrays()) {
+    if (!losses.dims.empty() && losses.dims.front() == callerDims.get("B"))
+      return true;
+    reporter
+        .error(221, loss.range,
+               "`loss` gives one number for each example, [B], or several, "
+               "[B, T], but this is " +
+                   showShape(losses.dims, losses.elem))
+        .help("the mean over them is taken behind it: of examples whose "
+              "number of losses differs give 0 to those that do not count");
+    return false;
+  }
   reporter
       .error(221, loss.range,
              "`loss` gives one number for each target, [B, T], but this is " +
@@ -142,8 +188,9 @@ bool DataFit::isLossPerTarget(const SymbolicTensor &losses,
 }
 
 bool DataFit::tokensFit(const SymbolicTensor &logits, const Method &forward) {
-  std::optional<int64_t> size =
-      compilation.block("data") ? recipe.tokenizerSize() : std::nullopt;
+  std::optional<int64_t> size = compilation.block("data") && !recipe.hasArrays()
+                                    ? recipe.tokenizerSize()
+                                    : std::nullopt;
   if (!size || *size <= logits.dims.back().value())
     return true;
   reporter

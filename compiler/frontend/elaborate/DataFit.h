@@ -30,6 +30,9 @@ public:
   bool tokensFit(const SymbolicTensor &logits, const ast::Method &forward);
 
 private:
+  /// The same of arrays.
+  bool arraysFill(const ast::Method &entry,
+                  llvm::ArrayRef<Emitter::Input> inputs);
   /// Whether data can fill what an encoder reads; reports at `range` what it
   /// lacks.
   bool fillsSource(const Emitter::Input &source, Range range);

@@ -222,12 +222,20 @@ const Method *Functions::forwardOfModel() {
   return nullptr;
 }
 
+bool Functions::computesExamples() const {
+  const Method *forward = findMethod(*tree.root, "forward");
+  return recipe.hasArrays() && recipe.train.present &&
+         !takesTextsAlone(*forward);
+}
+
 void Functions::beginDims(const FunctionRequest &request) {
-  int64_t batch = current.training ? recipe.train.batch : 1;
-  int64_t sequence = current.training && recipe.train.sequence
+  // What no text fills computes as many examples at a time as training.
+  bool isBatch = current.training || computesExamples();
+  int64_t batch = isBatch ? recipe.train.batch : 1;
+  int64_t sequence = isBatch && recipe.train.sequence
                          ? recipe.train.sequence
                          : callerDims.generationLength();
-  StringRef batchEntry = current.training ? "train.batch"
+  StringRef batchEntry = isBatch ? "train.batch"
                          : request.name == nameOf(ProgramKind::ForwardBatch)
                              ? "generate.batch"
                              : "";
@@ -256,6 +264,13 @@ bool Functions::findInputs(Function &function) {
     return false;
   if (!current.training)
     return true;
+  // What the loss does not take no array need have.
+  if (function.loss && recipe.hasArrays())
+    llvm::erase_if(inputs, [&](const Emitter::Input &input) {
+      return llvm::none_of(function.loss->parameters, [&](const Parameter &p) {
+        return p.name == input.name;
+      });
+    });
   if (!dataFit.fills(function.entry(), inputs))
     return false;
   inputs.push_back({"count", Elem::Float, {}});

@@ -70,6 +70,8 @@ private:
   bool emit(const FunctionRequest &request);
   /// Null after an error.
   const ast::Method *forwardOfModel();
+  /// Whether `forward` takes arrays, other than a generated text has.
+  bool computesExamples() const;
   /// Begins a function with the `B` and `T` that the request, or the recipe
   /// for it, says.
   void beginDims(const FunctionRequest &request);

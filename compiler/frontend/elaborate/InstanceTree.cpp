@@ -7,6 +7,8 @@
 
 #include "compiler/frontend/elaborate/InstanceTree.h"
 
+#include "runtime/tfm_model.h"
+
 using namespace tfm;
 using namespace tfm::ast;
 using llvm::StringRef;
@@ -111,6 +113,13 @@ const Method *tfm::findMethod(const Node &node, StringRef name) {
 bool tfm::readsPrompts(const Method &forward) {
   return llvm::any_of(forward.parameters, [](const Parameter &parameter) {
     return parameter.name == "source";
+  });
+}
+
+bool tfm::takesTextsAlone(const Method &forward) {
+  return llvm::all_of(forward.parameters, [](const Parameter &parameter) {
+    return parameter.value || parameter.name == TFM_IN_TOKENS ||
+           parameter.name == TFM_IN_SOURCE || parameter.name == TFM_IN_PRESENT;
   });
 }
 

@@ -131,6 +131,9 @@ const ast::Method *findMethod(const Node &node, llvm::StringRef name);
 /// Whether an encoder reads the prompts of a model with this `forward`.
 bool readsPrompts(const ast::Method &forward);
 
+/// Whether it takes nothing but what texts fill.
+bool takesTextsAlone(const ast::Method &forward);
+
 } // namespace tfm
 
 #endif // TFM_FRONTEND_ELABORATE_INSTANCETREE_H

@@ -102,6 +102,12 @@ public:
     return found ? found->getInteger("size") : std::nullopt;
   }
 
+  /// Whether the data is arrays, which fill inputs of any names.
+  bool hasArrays() const {
+    const llvm::json::Object *data = recipe.getObject("data");
+    return data && data->getString("kind") == "arrays";
+  }
+
 private:
   void reportNoTokenizer(Range range, llvm::StringRef token);
 

@@ -103,7 +103,9 @@ void TableLookups::checkGathers(size_t first) {
 void TableLookups::checkIgnored(size_t first, Emitter::Handle targets) {
   std::optional<int64_t> ignored = recipe.train.ignore;
   std::optional<int64_t> size = recipe.tokenizerSize();
-  if (!ignored || (*ignored >= 0 && (!size || *ignored < *size)))
+  // Whoever reads arrays holds it against the rows as any other id.
+  if (!ignored ||
+      (*ignored >= 0 && (recipe.hasArrays() || !size || *ignored < *size)))
     return;
   for (const Lookup &lookup : llvm::ArrayRef(lookups).drop_front(first)) {
     if (!emitter.looksUp(lookup.result, targets, *ignored))
@@ -134,6 +136,9 @@ void TableLookups::checkTokens() {
         .help("bound the ids: `min(max(ids, 0), rows - 1)`");
     return;
   }
+  // Whoever reads arrays holds the ids of each against its own tables.
+  if (recipe.hasArrays())
+    return;
   std::optional<int64_t> size = recipe.tokenizerSize();
   std::string enough = least->rows.value() == count
                            ? std::string()

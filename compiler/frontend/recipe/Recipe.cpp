@@ -109,6 +109,15 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   out["validate"] = every(find(train, "validate"), "validate");
   out["checkpoint"] = every(find(train, "checkpoint"), "checkpoint");
   out["sample"] = every(find(train, "sample"), "sample");
+  const Method *forward = e.root ? findMethod(*e.root, "forward") : nullptr;
+  if (e.train.sampleRange && e.hasArrays() && forward &&
+      !takesTextsAlone(*forward)) {
+    hasNoEffect(*e.train.sampleRange,
+                "`sample` does nothing: no text continues what arrays fill",
+                "leave it out");
+    out["sample"] = nullptr;
+    e.train.sampleRange = std::nullopt;
+  }
   bool isValidated = out.getObject("validate");
   out["stop"] = stop(find(train, "stop"), isValidated);
   extents(train, out);

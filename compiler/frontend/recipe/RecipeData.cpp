@@ -212,24 +212,28 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
   DataSpec absent;
   absent.kind = data.kind;
   absent = withDefaults(absent);
-  hasExamples = !isStream(absent);
+  const bool isOneText = isStream(absent);
+  const bool hasTexts = data.kind != "arrays";
+  hasExamples = !isOneText && hasTexts;
   marker(data, "begin", "");
   ending = marker(data, "end", absent.end);
   padding = marker(data, "pad", absent.pad);
   if (!hasExamples)
     ending = padding = std::nullopt;
-  bool isOneText = data.kind == "text" || data.kind == "tokens";
   for (StringRef name :
        {"seed", "split_seed", "answer_after", "begin", "end", "pad"}) {
-    bool isUsed = name == "seed" ? generated : !isOneText;
+    bool isUsed = name == "seed"         ? generated
+                  : name == "split_seed" ? !isOneText
+                                         : hasExamples;
     if (std::optional<Range> entry = given(data, name); entry && !isUsed)
       hasNoEffect(*entry,
                   ("`" + name + "` does nothing: " +
-                   (isOneText ? "`" + data.kind +
-                                    "` is one stream, without "
-                                    "examples"
-                              : "the examples of `" + data.kind +
-                                    "` are not made, but read"))
+                   (isOneText        ? "`" + data.kind +
+                                           "` is one stream, without "
+                                           "examples"
+                    : name == "seed" ? "the examples of `" + data.kind +
+                                           "` are not made, but read"
+                                     : "`arrays` have no texts"))
                       .str(),
                   "leave it out");
   }
@@ -251,7 +255,10 @@ bool RecipeBuilder::answersOnly(Form &data, const json::Value &answerAfter) {
   Diagnostic &d = e.diags.error(804, range,
                                 "`answers_only` needs answers, which `" +
                                     data.kind + "` alone does not have");
-  if (isStream(spec))
+  if (spec.kind == "arrays")
+    d.help("let the array `targets` have the target that the loss ignores, "
+           "where none counts");
+  else if (isStream(spec))
     d.help("`" + data.kind + "` is one stream, without examples: take `pairs`");
   else
     d.help("say what they follow, `answer_after = \"...\"`, or take `pairs`");
@@ -401,10 +408,12 @@ RecipeBuilder::alphabetSource(const Found &from, std::vector<Range> &ranges) {
               SymbolicValue::string(alphabet).show() + ")`");
     return std::nullopt;
   }
-  if (form.kind == "tokens") {
+  if (form.kind == "tokens" || form.kind == "arrays") {
     e.diags
         .error(806, from.range,
-               "`tokens` are ids: there are no characters to take")
+               "`" + form.kind + "` are " +
+                   (form.kind == "tokens" ? "ids" : "numbers") +
+                   ": there are no characters to take")
         .help(
             "name the tokenizer that made them, or the text that they are of: "
             "`chars(from = \"input.txt\")`");

@@ -12,6 +12,7 @@
 #include "runtime/data/texts.h"
 #include "runtime/support/error.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
+#include "tests/unit/runtime/TokenRows.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -45,10 +46,10 @@ DataSpec sums(int64_t count, const char *kind = "sums") {
 
 TokenizerPtr digits() { return makeCharsTokenizer("0123456789+=.#"); }
 
-std::unique_ptr<Dataset> open(const DataSpec &spec, const Tokenizer &tokenizer,
-                              int64_t sequence,
-                              std::optional<int32_t> ignore = std::nullopt) {
-  return openDataset({spec, tokenizer, sequence, ignore});
+std::unique_ptr<TextDataset>
+open(const DataSpec &spec, const Tokenizer &tokenizer, int64_t sequence,
+     std::optional<int32_t> ignore = std::nullopt) {
+  return openTexts({spec, tokenizer, sequence, ignore});
 }
 
 // The published notebook's 25,000 expressions, to the letter.
@@ -67,7 +68,7 @@ TEST(Sums, AreTheFixture) {
 
 TEST(Sums, BecomeSamplesAndLabels) {
   TokenizerPtr tokenizer = digits();
-  std::unique_ptr<Dataset> data = open(sums(25000), *tokenizer, 9, 13);
+  std::unique_ptr<TextDataset> data = open(sums(25000), *tokenizer, 9, 13);
   EXPECT_EQ(data->windows(Part::Train), 22500);
   EXPECT_EQ(data->windows(Part::Validation), 2500);
   std::vector<int32_t> tokens(9), targets(9);
@@ -135,7 +136,7 @@ TEST(Sums, AreEncodedAndCutAsTheNotebookDoes) {
   for (const auto &[character, id] : ids.items())
     EXPECT_EQ(tokenizer->ids(character),
               std::vector<int32_t>{id.get<int32_t>()});
-  std::unique_ptr<Dataset> data = open(sums(25000), *tokenizer, 9, 13);
+  std::unique_ptr<TextDataset> data = open(sums(25000), *tokenizer, 9, 13);
   std::vector<int32_t> tokens(9), targets(9);
   ASSERT_EQ(samples.size(), 9000u);
   for (int64_t i = 0; i < 1000; ++i) {
@@ -163,7 +164,7 @@ TEST(Sums, AreEncodedAndCutAsTheNotebookDoes) {
 
 TEST(Sums, AnotherIgnoredTargetReplacesThePadding) {
   TokenizerPtr tokenizer = digits();
-  std::unique_ptr<Dataset> data = open(sums(100), *tokenizer, 9, -100);
+  std::unique_ptr<TextDataset> data = open(sums(100), *tokenizer, 9, -100);
   std::vector<int32_t> tokens(9), targets(9);
   data->read(Part::Train, 2, tokens, targets);
   EXPECT_EQ(tokens[8], 13);
@@ -218,7 +219,7 @@ TEST(Text, IsCutByCharactersInOrder) {
     content += "\xC3" + std::string(1, static_cast<char>(0xA0 + i));
   std::string path = folder.write("a.txt", content);
   TokenizerPtr tokenizer = makeCharsTokenizer(content);
-  std::unique_ptr<Dataset> data = open(text(path), *tokenizer, 4);
+  std::unique_ptr<TextDataset> data = open(text(path), *tokenizer, 4);
   EXPECT_EQ(data->starts(Part::Train), 14);
   EXPECT_EQ(data->windows(Part::Train), 4);
   EXPECT_EQ(data->windows(Part::Validation), 1);
@@ -258,7 +259,7 @@ TEST(Text, HasAChecksumOfAllThatWindowsShow) {
 }
 
 /// A text that would take a day to read.
-class EndlessText : public Dataset {
+class EndlessText : public TextDataset {
 public:
   int64_t starts(Part) const override { return count; }
   int64_t windows(Part) const override { return count / 16; }
@@ -417,7 +418,7 @@ TEST(Lines, ArePadded) {
                 "cross_entropy(ignore = \"#\")`");
   spec.end = "E";
   spec.pad = "#";
-  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 4, 3);
+  std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 4, 3);
   EXPECT_EQ(data->windows(Part::Train), 3);
   std::vector<int32_t> tokens(4), targets(4);
   EXPECT_EQ(data->read(Part::Train, 0, tokens, targets), 2);
@@ -476,7 +477,7 @@ TEST(Lines, SayHowManyAreCut) {
       text(folder.write("a.txt", "abababa\nab\nababab\nababa\n"), 0);
   spec.kind = "lines";
   spec.pad = "#";
-  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 4);
+  std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 4);
   ASSERT_EQ(data->notes().size(), 1u);
   EXPECT_EQ(data->notes()[0].find("2 of the 4 examples of " + spec.files[0] +
                                   " have more than sequence + 1 = 5 tokens, up "
@@ -497,7 +498,7 @@ TEST(Begin, StandsOnceBeforeEveryExample) {
   spec.answersOnly = true;
   // Words behind it are cut as those of a text are.
   std::vector<int32_t> whole = tokenizer->ids("To be");
-  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 2, -100);
+  std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 2, -100);
   std::vector<int32_t> tokens(2), targets(2);
   ASSERT_EQ(whole.size(), 2u);
   data->read(Part::Train, 0, tokens, targets);
@@ -530,7 +531,7 @@ TEST(End, IsATokenOfItsOwn) {
       {R"({"a": 0, "b": 1, "</s>": 2, "<pad>": 3})", "vocab.json"});
   DataSpec spec =
       answers(folder.write("a.txt", "a b \ta\nb \tb\n"), "</s>", "<pad>");
-  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 4, -100);
+  std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 4, -100);
   std::vector<int32_t> tokens(4), targets(4);
   data->read(Part::Train, 0, tokens, targets);
   EXPECT_EQ(tokens, (std::vector<int32_t>{0, 1, 0, 2}));
@@ -547,7 +548,7 @@ TEST(AnswersOnly, CountFromTheFirstTokenOfTheAnswer) {
   DataSpec spec =
       answers(folder.write("a.txt", "3+14=\t17\n1+1=\t2\n"), ".", "#");
   // What stands before them is what stands behind them, and not the padding.
-  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 8, -100);
+  std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 8, -100);
   std::vector<int32_t> tokens(8), targets(8);
   data->read(Part::Train, 0, tokens, targets);
   EXPECT_EQ(tokens, tokenizer->ids("3+14=17."));
@@ -568,7 +569,7 @@ TEST(AnswersOnly, HaveATokenThatIsPartlyThePrompt) {
   DataSpec spec = text(folder.write("a.txt", "ab\tca\na\tbc\n"), 0);
   spec.kind = "pairs";
   spec.answersOnly = true;
-  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 2, -1);
+  std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 2, -1);
   std::vector<int32_t> tokens(2), targets(2);
   data->read(Part::Train, 0, tokens, targets);
   EXPECT_EQ(tokens, (std::vector<int32_t>{0, 3}));
@@ -605,8 +606,8 @@ TEST(Messages, ArePutIntoTheTemplate) {
   const std::string whole = "<user>hi;<assistant>yo;<user>a;<assistant>b;$";
   auto length = static_cast<int64_t>(whole.size()) - 1;
   auto counted = [&] {
-    std::unique_ptr<Dataset> data =
-        openDataset({spec, *tokenizer, length, -100, chat});
+    std::unique_ptr<TextDataset> data =
+        openTexts({spec, *tokenizer, length, -100, chat});
     std::vector<int32_t> tokens(length), targets(length);
     data->read(Part::Train, 0, tokens, targets);
     std::string text;
@@ -684,7 +685,7 @@ TEST(AnswersOnly, TellOfExamplesWithoutOne) {
   spec.kind = "lines";
   spec.answerAfter = "=";
   spec.answersOnly = true;
-  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 8, -100);
+  std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 8, -100);
   std::vector<std::string> notes = data->notes();
   ASSERT_EQ(notes.size(), 2u);
   EXPECT_EQ(notes[1], "3 of the 4 examples of " + spec.files[0] +
@@ -712,7 +713,7 @@ TEST(AnswersOnly, BeginNotInTheEnd) {
   spec.kind = "lines";
   spec.answerAfter = spec.end = "=";
   spec.answersOnly = true;
-  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 3, -100);
+  std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 3, -100);
   std::vector<int32_t> tokens(3), targets(3);
   data->read(Part::Train, 0, tokens, targets);
   EXPECT_EQ(targets, (std::vector<int32_t>{-100, tokens[2], tokens[1]}));
@@ -768,7 +769,7 @@ TEST(Pairs, AreNoWordTogether) {
   TokenizerPtr words = makeWordsTokenizer(
       {R"({"a": 0, "b": 1, "ab": 2, "</s>": 3, "<pad>": 4})", "vocab.json"});
   DataSpec spec = answers(folder.write("a.txt", "b a\tb a\n"), "</s>", "<pad>");
-  std::unique_ptr<Dataset> data = open(spec, *words, 5, -100);
+  std::unique_ptr<TextDataset> data = open(spec, *words, 5, -100);
   std::vector<int32_t> tokens(5), targets(5);
   data->read(Part::Train, 0, tokens, targets);
   EXPECT_EQ(tokens, (std::vector<int32_t>{1, 0, 1, 0, 3}));
@@ -821,7 +822,7 @@ TEST(Pairs, KeepThePromptApart) {
         "\xEF\xBB\xBF[{\"prompt\": \"1+\", \"answer\": \"2\"}, "
         "{\"prompt\": \"3\", \"answer\": \"45\"}]"}) {
     spec.files = {folder.write("a.tsv", content)};
-    std::unique_ptr<Dataset> data = open(spec, *tokenizer, 5, 13);
+    std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 5, 13);
     ASSERT_EQ(data->windows(Part::Validation), 1);
     std::optional<Question> question = data->question(Part::Validation, 0);
     EXPECT_EQ(question->prompt, tokenizer->ids("3"));
@@ -837,7 +838,7 @@ TEST(Pairs, KeepThePromptApart) {
   spec.validation = 1;
   spec.end = "";
   spec.files = {folder.write("a.tsv", "\t2\n3\t\n1+\t2\n")};
-  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 5, 13);
+  std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 5, 13);
   for (int64_t window : {0, 1, 2})
     EXPECT_EQ(data->question(Part::Validation, window).has_value(),
               window == 2);
@@ -854,7 +855,7 @@ TEST(Tokens, ChecksIds) {
   DataSpec spec =
       text(folder.write("a.bin", std::string("\x01\0\x02\0\x03\0", 6)), 0);
   spec.kind = "tokens";
-  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 2);
+  std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 2);
   std::vector<int32_t> tokens(2), targets(2);
   data->read(Part::Train, 0, tokens, targets);
   EXPECT_EQ(targets, (std::vector<int32_t>{2, 3}));
@@ -913,7 +914,7 @@ TEST(Tokens, HaveTheFormsOfOthers) {
         llmcFile(20240520, 1, 5, bytesOf({5, 1, 2, 3, 4}, 2)),
         llmcFile(20240801, 7, 5, bytesOf({5, 1, 2, 3, 4}, 4))}) {
     DataSpec spec = tokenFiles({folder.write("a", content)});
-    std::unique_ptr<Dataset> data = open(spec, *tokenizer, 4);
+    std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 4);
     EXPECT_EQ(data->starts(Part::Train), 1);
     EXPECT_EQ(data->read(Part::Train, 0, tokens, targets), 4);
     EXPECT_EQ(tokens, (std::vector<int32_t>{5, 1, 2, 3}));
@@ -939,7 +940,7 @@ TEST(Tokens, GoOnInTheNextFile) {
                               folder.write("b", bytesOf({4}, 2)),
                               folder.write("c", bytesOf({5, 6, 7, 8}, 2))});
   spec.validation = 0.25;
-  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 4);
+  std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 4);
   std::vector<int32_t> tokens(4), targets(4);
   EXPECT_EQ(data->starts(Part::Train), 2);
   EXPECT_EQ(data->read(Part::Train, 1, tokens, targets), 4);
@@ -961,7 +962,7 @@ TEST(Tokens, AreOfAllFilesThatAPatternMatches) {
   DataSpec spec = tokenFiles({"part_*"});
   spec.directory = folder.path;
   spec.validationFiles = {folder / "other[1]"};
-  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 2);
+  std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 2);
   data->read(Part::Train, 1, tokens, targets);
   EXPECT_EQ(targets, (std::vector<int32_t>{3, 4}));
   data->read(Part::Validation, 0, tokens, targets);
@@ -1057,7 +1058,7 @@ TEST(Tokens, MayBeMoreThanTheMemoryHolds) {
   file.seekp(2 * (all - 3));
   file << bytesOf({7, 8, 9}, 2);
   file.close();
-  std::unique_ptr<Dataset> data = open(tokenFiles({path}), *tokenizer, 2);
+  std::unique_ptr<TextDataset> data = open(tokenFiles({path}), *tokenizer, 2);
   EXPECT_EQ(data->starts(Part::Train), all - 2);
   std::vector<int32_t> tokens(2), targets(2);
   data->read(Part::Train, all - 3, tokens, targets);
@@ -1091,7 +1092,7 @@ TEST(ValidationFiles, AreNotTrainedOn) {
     DataSpec spec = tokenFiles({write("train", {1, 2, 3})});
     spec.kind = kind;
     spec.validationFiles = {write("other", {4, 5, 6})};
-    std::unique_ptr<Dataset> data = open(spec, *tokenizer, 2);
+    std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 2);
     EXPECT_EQ(data->windows(Part::Train), 1) << kind;
     EXPECT_EQ(data->windows(Part::Validation), 1) << kind;
     data->read(Part::Train, 0, tokens, targets);
@@ -1130,7 +1131,7 @@ TrainSpec recipe(int64_t batch, int64_t sequence) {
 
 TEST(Order, AnEpochShowsEveryExampleOnce) {
   TokenizerPtr tokenizer = digits();
-  std::unique_ptr<Dataset> data = open(sums(100), *tokenizer, 9, 13);
+  std::unique_ptr<TextDataset> data = open(sums(100), *tokenizer, 9, 13);
   TrainSpec train = recipe(10, 9);
   DataOrder order(*data, train, 42);
   EXPECT_EQ(order.stepsOf(1), 9);
@@ -1144,11 +1145,12 @@ TEST(Order, AnEpochShowsEveryExampleOnce) {
   EXPECT_EQ(other.epochsAfter(2), 0);
   EXPECT_EQ(other.epochsAfter(3), 1);
   EXPECT_EQ(other.epochsAfter(9), 4);
-  std::vector<int32_t> tokens(90), targets(90);
+  TokenRows batch(10, 9);
+  const std::vector<int32_t> &tokens = batch.tokens();
   auto epoch = [&](int64_t first) {
     std::multiset<std::vector<int32_t>> rows;
     for (int64_t step = first; step < first + 9; ++step) {
-      order.fill(step, 0, tokens, targets);
+      order.fill(step, 0, batch);
       for (int row = 0; row < 10; ++row)
         rows.emplace(tokens.begin() + 9 * row, tokens.begin() + 9 * row + 9);
     }
@@ -1175,7 +1177,7 @@ struct TwentyWindows {
 
   TemporaryFolder folder;
   TokenizerPtr tokenizer;
-  std::unique_ptr<Dataset> data;
+  std::unique_ptr<TextDataset> data;
 };
 
 TEST(Order, EpochsOfATextShowEveryWindowOnce) {
@@ -1188,11 +1190,12 @@ TEST(Order, EpochsOfATextShowEveryWindowOnce) {
               (void)order.stepsOf(std::numeric_limits<int64_t>::max());
             }).find("more steps than can be counted"),
             std::string::npos);
-  std::vector<int32_t> tokens(20), targets(20);
+  TokenRows batch(5, 4);
+  const std::vector<int32_t> &tokens = batch.tokens();
   for (int64_t epoch = 0; epoch < 2; ++epoch) {
     std::set<int32_t> starts;
     for (int64_t step = 4 * epoch; step < 4 * epoch + 4; ++step) {
-      order.fill(step, 0, tokens, targets);
+      order.fill(step, 0, batch);
       for (int row = 0; row < 5; ++row)
         starts.insert(tokens[row * 4]);
     }
@@ -1204,13 +1207,15 @@ TEST(Order, EpochsOfATextShowEveryWindowOnce) {
 
 TEST(Order, WithoutShuffleIsTheOrderOfTheFile) {
   TokenizerPtr tokenizer = digits();
-  std::unique_ptr<Dataset> data = open(sums(100), *tokenizer, 9, 13);
+  std::unique_ptr<TextDataset> data = open(sums(100), *tokenizer, 9, 13);
   TrainSpec train = recipe(1, 9);
   train.shuffle = false;
   DataOrder order(*data, train, 1);
-  std::vector<int32_t> tokens(9), targets(9), row(9), next(9);
+  TokenRows batch(1, 9);
+  const std::vector<int32_t> &tokens = batch.tokens();
+  std::vector<int32_t> row(9), next(9);
   for (int64_t step : {0, 1, 89, 90}) {
-    order.fill(step, 0, tokens, targets);
+    order.fill(step, 0, batch);
     data->read(Part::Train, step % 90, row, next);
     EXPECT_EQ(tokens, row);
   }
@@ -1222,9 +1227,11 @@ TEST(Order, WithoutShuffleATextIsReadFromItsBeginning) {
   TrainSpec train = recipe(5, 4);
   train.shuffle = false;
   DataOrder order(*windows.data, train, 1);
-  std::vector<int32_t> tokens(20), targets(20), expected(20);
+  TokenRows batch(5, 4);
+  const std::vector<int32_t> &tokens = batch.tokens();
+  std::vector<int32_t> expected(20);
   for (int64_t step : {0, 1, 3, 4}) {
-    order.fill(step, 0, tokens, targets);
+    order.fill(step, 0, batch);
     std::iota(expected.begin(), expected.end(), 20 * (step % 4));
     EXPECT_EQ(tokens, expected) << step;
   }
@@ -1233,7 +1240,7 @@ TEST(Order, WithoutShuffleATextIsReadFromItsBeginning) {
 // Epochs count what was shown before, by whatever build.
 TEST(Order, EpochsGoOnWithAnotherBatch) {
   TokenizerPtr tokenizer = digits();
-  std::unique_ptr<Dataset> data = open(sums(100), *tokenizer, 9, 13);
+  std::unique_ptr<TextDataset> data = open(sums(100), *tokenizer, 9, 13);
   TrainSpec train = recipe(10, 9);
   DataOrder order(*data, train, 42);
   order.goOn(/*step=*/4, /*windows=*/80); // of 90 in an epoch
@@ -1246,7 +1253,7 @@ TEST(Split, ASeedDrawsTheValidationPart) {
   auto part = [&](std::optional<uint64_t> seed, Part which) {
     DataSpec spec = sums(200);
     spec.splitSeed = seed;
-    std::unique_ptr<Dataset> data = open(spec, *tokenizer, 9, 13);
+    std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 9, 13);
     std::multiset<std::vector<int32_t>> rows;
     std::vector<int32_t> tokens(9), targets(9);
     for (int64_t i = 0; i < data->windows(which); ++i) {
@@ -1269,13 +1276,14 @@ TEST(Split, ASeedDrawsTheValidationPart) {
 
 TEST(Order, IsAFunctionOfSeedAndStep) {
   TokenizerPtr tokenizer = digits();
-  std::unique_ptr<Dataset> data = open(sums(100), *tokenizer, 9, 13);
+  std::unique_ptr<TextDataset> data = open(sums(100), *tokenizer, 9, 13);
   TrainSpec train = recipe(7, 9);
   auto at = [&](uint64_t seed, std::vector<int64_t> steps) {
     DataOrder order(*data, train, seed);
-    std::vector<int32_t> tokens(63), targets(63);
+    TokenRows batch(7, 9);
+    const std::vector<int32_t> &tokens = batch.tokens();
     for (int64_t step : steps)
-      order.fill(step, 0, tokens, targets);
+      order.fill(step, 0, batch);
     return tokens;
   };
   EXPECT_EQ(at(1, {0, 1, 2, 30, 31}), at(1, {31}));
@@ -1285,15 +1293,15 @@ TEST(Order, IsAFunctionOfSeedAndStep) {
 
 TEST(Order, CountsTargetsThatMatter) {
   TokenizerPtr tokenizer = digits();
-  std::unique_ptr<Dataset> data = open(sums(100), *tokenizer, 9, 13);
+  std::unique_ptr<TextDataset> data = open(sums(100), *tokenizer, 9, 13);
   TrainSpec train = recipe(1, 9);
   train.shuffle = false;
   DataOrder order(*data, train, 1);
   order.setIgnored(13);
-  std::vector<int32_t> tokens(9), targets(9);
-  EXPECT_EQ(order.fill(0, 0, tokens, targets), 8); // 47+51=98.
-  EXPECT_EQ(order.fill(1, 0, tokens, targets), 9); // 75+95=170.
-  EXPECT_EQ(order.fill(2, 0, tokens, targets), 7); // 3+14=17.
+  TokenRows batch(1, 9);
+  EXPECT_EQ(order.fill(0, 0, batch), 8); // 47+51=98.
+  EXPECT_EQ(order.fill(1, 0, batch), 9); // 75+95=170.
+  EXPECT_EQ(order.fill(2, 0, batch), 7); // 3+14=17.
 }
 
 TEST(Order, DrawsWindowsFromTheWholeTrainingText) {
@@ -1302,14 +1310,16 @@ TEST(Order, DrawsWindowsFromTheWholeTrainingText) {
   for (int i = 0; i < 100; ++i)
     content += static_cast<char>(' ' + i % 90);
   TokenizerPtr tokenizer = makeCharsTokenizer(content);
-  std::unique_ptr<Dataset> data =
+  std::unique_ptr<TextDataset> data =
       open(text(folder.write("a.txt", content), 0), *tokenizer, 4);
   TrainSpec train = recipe(8, 4);
   DataOrder order(*data, train, 1);
-  std::vector<int32_t> tokens(32), targets(32);
+  TokenRows batch(8, 4);
+  const std::vector<int32_t> &tokens = batch.tokens(),
+                             &targets = batch.targets();
   std::set<int32_t> starts;
   for (int64_t step = 0; step < 300; ++step) {
-    order.fill(step, 0, tokens, targets);
+    order.fill(step, 0, batch);
     for (int row = 0; row < 8; ++row) {
       starts.insert(tokens[row * 4]);
       for (int i = 0; i < 3; ++i)

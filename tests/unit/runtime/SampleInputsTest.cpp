@@ -30,6 +30,8 @@ struct Inputs {
     function.name = "train";
     function.input_count = static_cast<int32_t>(buffers.size());
     function.inputs = buffers.data();
+    function.output_count = 1;
+    function.outputs = &losses;
   }
 
   static const tfm_model &descriptor() {
@@ -64,6 +66,7 @@ struct Inputs {
   }
 
   static constexpr size_t bytes = 512;
+  const tfm_buffer losses = {TFM_OUT_LOSSES, TFM_F32, 2, grid, 0};
   std::vector<tfm_buffer> buffers;
   CpuDevice device;
   Model model;
@@ -92,8 +95,7 @@ TEST(SampleInputs, FillEachTypeToItsEndAndNoFurther) {
   EXPECT_TRUE(inputs.isUntouched(320, Inputs::bytes));
 }
 
-// All targets count, also where they are numbers (`mse`), and an update changes
-// nothing but divides by no zero.
+// All losses count, and an update changes nothing but divides by no zero.
 TEST(SampleInputs, KnowWhatTheRuntimesInputsMean) {
   Inputs inputs({{"tokens", TFM_I32, 2, grid, 0},
                  {"targets", TFM_F32, 2, grid, 64},

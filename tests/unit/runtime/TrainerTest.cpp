@@ -15,6 +15,7 @@
 #include "runtime/training/evaluator.h"
 #include "runtime/training/initialise.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
+#include "tests/unit/runtime/TokenRows.h"
 #include "tests/unit/runtime/ToyModel.h"
 
 #include <chrono>
@@ -68,8 +69,8 @@ struct Bench {
         model(toy.descriptor(), device),
         recipe(parseRecipe(toy.descriptor().recipe)),
         tokenizer(makeCharsTokenizer("0123456789+=.#")),
-        data(openDataset({recipe.data, *tokenizer, recipe.train.sequence,
-                          ignoredTarget(recipe.train, *tokenizer)})) {}
+        data(openTexts({recipe.data, *tokenizer, recipe.train.sequence,
+                        ignoredTarget(recipe.train, *tokenizer)})) {}
 
   Trainer trainer(TrainOptions options = {}) {
     options.quiet = true;
@@ -89,7 +90,7 @@ struct Bench {
   Model model;
   Recipe recipe;
   TokenizerPtr tokenizer;
-  std::unique_ptr<Dataset> data;
+  std::unique_ptr<TextDataset> data;
 };
 
 /// A checkpoint without a log.
@@ -262,13 +263,13 @@ TEST(Trainer, ResumedWithAnotherBatchGoesOnInTheData) {
   Trainer trainer = bench.trainer(options);
   trainer.prepare();
   DataOrder order(*bench.data, bench.recipe.train, /*seed=*/0);
-  const auto sequence = static_cast<size_t>(bench.recipe.train.sequence);
-  std::vector<int32_t> shown(sequence), next(sequence), targets(sequence);
-  order.fill(/*step=*/8, 0, next, targets); // of eight rows before
+  TokenRows shown(1, bench.recipe.train.sequence),
+      next(1, bench.recipe.train.sequence);
+  order.fill(/*step=*/8, 0, next); // of eight rows before
   order.goOn(trainer.state().step,
              trainer.state().tokens / bench.recipe.train.sequence);
-  order.fill(/*step=*/4, 0, shown, targets);
-  EXPECT_EQ(shown, next);
+  order.fill(/*step=*/4, 0, shown);
+  EXPECT_EQ(shown.tokens(), next.tokens());
 }
 
 TEST(Trainer, AccumulationIsOneLargeBatch) {
@@ -545,9 +546,10 @@ TEST(Trainer, WhatHasStoppedGoesOnWithAllOfItsPatience) {
 
 /// Counts how often the training part is asked for a prompt, and interrupts who
 /// reads it.
-class WatchedData : public Dataset {
+class WatchedData : public TextDataset {
 public:
-  explicit WatchedData(std::unique_ptr<Dataset> data) : data(std::move(data)) {}
+  explicit WatchedData(std::unique_ptr<TextDataset> data)
+      : data(std::move(data)) {}
 
   int64_t starts(Part part) const override { return data->starts(part); }
   int64_t windows(Part part) const override { return data->windows(part); }
@@ -576,7 +578,7 @@ public:
   std::string log;
 
 private:
-  std::unique_ptr<Dataset> data;
+  std::unique_ptr<TextDataset> data;
 };
 
 // Each tokenises the prompt again: which were seen is found out once.
@@ -604,7 +606,7 @@ TEST(Trainer, LooksThroughTheTrainingPartOnceForAllValidations) {
 // Validations and checkpoints are no training, but who waits waits for them.
 TEST(Progress, ExpectsAllOfTheTimeThatStepsTakeAgain) {
   testing::internal::CaptureStderr();
-  Progress progress(0, 1000, /*tokensPerStep=*/8, /*quiet=*/false);
+  Progress progress(0, 1000, /*perStep=*/8, /*quiet=*/false);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   // Whatever the machine does meanwhile.
   progress.exclude(1000);

@@ -185,6 +185,34 @@ llvm::json::Value one(llvm::json::Value value) {
   return llvm::json::Array{std::move(value)};
 }
 
+// Of arrays each input has a number of its own: none is less for another one's
+// table.
+TEST(ModelFacts, CountsTheIdsOfEachArray) {
+  llvm::json::Object facts = factsOfText(
+      "model M(vocab = 11, kinds = 5, classes = 3) {\n"
+      "  emb  = Embedding(vocab, classes)\n"
+      "  kind = Embedding(kinds, classes)\n"
+      "  both = Embedding(30, classes)\n"
+      "  forward(tokens: int[B, T], half: int[B, T], more: int[B, T],\n"
+      "          year: int[B, T], x: [B, T, classes]) -> [B, T, classes] {\n"
+      "    y = emb(tokens) + kind(half / 2) + both(tokens + more)\n"
+      "    return y + x * rearrange(float(year), \"B T -> B T 1\")\n"
+      "  }\n"
+      "}\n"
+      "data arrays(\"a.safetensors\")\n"
+      "train { batch = 2, sequence = 4, steps = 1 }\n");
+  EXPECT_EQ(facts.getInteger("tokens"), 11);
+  auto ids = [&](const char *name) {
+    return facts.getObject("inputs")->getObject(name)->getInteger("ids");
+  };
+  EXPECT_EQ(ids("tokens"), 11);
+  EXPECT_EQ(ids("half"), 10);
+  EXPECT_EQ(ids("more"), 20); // beside any token
+  EXPECT_EQ(ids("targets"), 3);
+  EXPECT_EQ(ids("year"), std::nullopt);
+  EXPECT_EQ(ids("x"), std::nullopt);
+}
+
 } // namespace
 
 TEST(ModelFacts, OrderOfALayer) {

@@ -1,0 +1,352 @@
+"""Data that is arrays: what a model learns of them, what `eval` and `predict` say, and what no array may be."""
+
+import json
+import math
+import os
+import random
+import shutil
+import struct
+import subprocess
+
+from support import MPI_ENVIRONMENT, MPI_LIBRARIES, InFolder, main, run, tfmc
+
+FORMATS = {"F64": "d", "F32": "f", "F16": "e", "I64": "q", "I32": "i", "I16": "h", "I8": "b", "U16": "H", "U8": "B",
+           "BOOL": "?"}
+
+# Nothing of it is drawn at random.
+SERIES = """
+model Series {
+  param w: [3] = zeros
+  param b: [1] = zeros
+  forward(x: [B, T, 3]) -> [B, T, 1] { return sum(x * w) + b }
+}
+data arrays("train.safetensors"%s)
+train { batch = %d, sequence = 4, accumulate = %d, steps = %d, loss = mse, optimizer = sgd(lr = 0.3)%s }
+"""
+
+IMAGES = """
+model Images(side = 3, classes = 3) {
+  param w: [side * side, classes] = zeros
+  forward(image: [B, side, side], known: bool[B]) -> [B, classes] {
+    y = rearrange(image, "B h w -> B (h w)") @ w
+    return where(rearrange(known, "B -> B 1"), y, 0.0 * y)
+  }
+}
+data arrays("images.safetensors", validation = 0.25)
+train {
+  batch = 12, steps = 20, shuffle = false, loss = cross_entropy(ignore = -1), optimizer = sgd(lr = 0.5)
+  validate = every(10)
+}
+"""
+
+
+def save(path, arrays):
+    """Writes a safetensors file: of each array its dtype, shape and values, row by row."""
+    header, data = {}, b""
+    for name, (dtype, shape, values) in arrays.items():
+        raw = struct.pack(f"<{len(values)}{FORMATS[dtype]}", *values)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def content(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def load(path):
+    """The arrays of a safetensors file, as `save` takes them."""
+    raw = content(path)
+    length = struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8:8 + length])
+    header.pop("__metadata__", None)
+    arrays = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        part = raw[8 + length + begin:8 + length + end]
+        form = FORMATS[entry["dtype"]]
+        arrays[name] = (entry["dtype"], entry["shape"],
+                        list(struct.unpack(f"<{len(part) // struct.calcsize(form)}{form}", part)))
+    return arrays
+
+
+def losses_of(folder):
+    with open(os.path.join(folder, "log.jsonl"), encoding="utf-8") as file:
+        return [line["loss"] for line in map(json.loads, file) if "loss" in line]
+
+
+def series(examples, seed=1):
+    """Rows of x, and of targets that a linear function of them gives."""
+    dice = random.Random(seed)
+    x = [dice.randrange(-64, 64) / 64 for _ in range(examples * 4 * 3)]
+    y = [x[at] - x[at + 1] / 2 + 0.25 for at in range(0, len(x), 3)]
+    return x, y
+
+
+def save_series(path, examples, seed=1, **others):
+    x, y = series(examples, seed)
+    save(path, {"x": ("F32", [examples, 4, 3], x), "targets": ("F64", [examples, 4, 1], y), **others})
+
+
+class Arrays(InFolder):
+    def build(self, name, text, *defines):
+        with open(self.path(f"{name}.tfm"), "w", encoding="utf-8") as file:
+            file.write(text)
+        result = tfmc("build", f"{name}.tfm", "-o", name, *defines, cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return self.path(name)
+
+    def ok(self, *command):
+        result = run(*command, cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def refused(self, message, *command):
+        result = run(*command, cwd=self.folder)
+        self.assertEqual(result.returncode, 1, result.stderr + result.stdout)
+        self.assertIn(message, result.stderr)
+
+    def test_a_regression_follows_the_formula(self):
+        # All examples in each update: gradient descent, which is computed here, too.
+        save_series(self.path("train.safetensors"), 8)
+        model = self.build("all", SERIES % ("", 4, 2, 12, ", shuffle = false"))
+        result = self.ok(model, "train", "--out", "all_run", "--json")
+        self.assertIn("examples_per_second", json.loads(result.stdout))
+        x, y = series(8)
+        rows = [x[at:at + 3] for at in range(0, len(x), 3)]
+        w, b, expected = [0.0] * 3, 0.0, []
+        for _ in range(12):
+            errors = [sum(p * q for p, q in zip(row, w)) + b - target for row, target in zip(rows, y)]
+            expected.append(sum(error * error for error in errors) / len(errors))
+            w = [p - 0.3 * 2 * sum(e * row[i] for e, row in zip(errors, rows)) / len(errors) for i, p in enumerate(w)]
+            b -= 0.3 * 2 * sum(errors) / len(errors)
+        found = losses_of(self.path("all_run"))
+        self.assertEqual(len(found), 12)
+        for got, wanted in zip(found, expected):
+            self.assertAlmostEqual(got, wanted, delta=1e-6 * max(wanted, 1e-2))
+        self.assertNotIn("tokenizer.json", os.listdir(self.path("all_run")))
+
+        # What `predict` writes has the losses of `eval`, also of a batch that is not full.
+        save_series(self.path("other.safetensors"), 7, seed=2)
+        told = json.loads(self.ok(model, "eval", "--weights", "all_run", "--data", "other.safetensors", "--json").stdout)
+        self.ok(model, "predict", "--weights", "all_run", "--data", "other.safetensors", "-o", "out.safetensors")
+        written = load(self.path("out.safetensors"))
+        self.assertEqual(list(written), ["output"])
+        dtype, shape, values = written["output"]
+        self.assertEqual((dtype, shape), ("F32", [7, 4, 1]))
+        _, y = series(7, seed=2)
+        self.assertAlmostEqual(told["loss"], sum((p - q) ** 2 for p, q in zip(values, y)) / len(y), delta=1e-9)
+        self.assertEqual((told["targets"], told["perplexity"], told["accuracy"]), (28, None, None))
+        # It needs no targets.
+        x, _ = series(7, seed=2)
+        save(self.path("inputs.safetensors"), {"x": ("F32", [7, 4, 3], x)})
+        self.ok(model, "predict", "--weights", "all_run", "--data", "inputs.safetensors", "-o", "again.safetensors")
+        self.assertEqual(load(self.path("again.safetensors")), written)
+
+    def test_a_classifier_follows_the_formula(self):
+        dice = random.Random(3)
+        count, trained = 16, 12
+        images = [[dice.randrange(256) / 256 for _ in range(9)] for _ in range(count)]
+        classes = [max(range(3), key=lambda c, image=image: sum(image[3 * c:3 * c + 3])) for image in images]
+        classes[2] = classes[13] = -1
+        known = [dice.random() < 0.8 for _ in images]
+        save(self.path("images.safetensors"),
+             {"image": ("F16", [count, 3, 3], sum(images, [])), "known": ("BOOL", [count], known),
+              "targets": ("I8", [count], classes)})
+        model = self.build("images", IMAGES)
+        self.ok(model, "train", "--out", "images_run")
+        w, expected = [[0.0] * 3 for _ in range(9)], []
+
+        def chances(image, is_known):
+            logits = [sum(p * row[c] for p, row in zip(image, w)) * is_known for c in range(3)]
+            total = sum(math.exp(logit) for logit in logits)
+            return [math.exp(logit) / total for logit in logits]
+
+        counted = [i for i in range(trained) if classes[i] >= 0]
+        for _ in range(20):
+            each = [chances(images[i], known[i]) for i in counted]
+            expected.append(-sum(math.log(p[classes[i]]) for i, p in zip(counted, each)) / len(counted))
+            for at in range(9):
+                for c in range(3):
+                    w[at][c] -= 0.5 * sum((p[c] - (classes[i] == c)) * images[i][at] * known[i]
+                                          for i, p in zip(counted, each)) / len(counted)
+        for got, wanted in zip(losses_of(self.path("images_run")), expected, strict=True):
+            self.assertAlmostEqual(got, wanted, delta=2e-6)
+        told = json.loads(self.ok(model, "eval", "--weights", "images_run", "--json").stdout)
+        seen = [i for i in range(trained, count) if classes[i] >= 0]
+        each = [chances(images[i], known[i]) for i in seen]
+        self.assertEqual(told["targets"], len(seen))
+        self.assertAlmostEqual(told["loss"], -sum(math.log(p[classes[i]]) for i, p in zip(seen, each)) / len(seen),
+                               delta=2e-6)
+        self.assertAlmostEqual(told["perplexity"], math.exp(told["loss"]), delta=1e-6)
+        right = sum(max(range(3), key=p.__getitem__) == classes[i] for i, p in zip(seen, each))
+        self.assertAlmostEqual(told["accuracy"], right / len(seen), delta=1e-9)
+
+        shown = json.loads(self.ok(model, "data", "--count", "3", "--json").stdout)
+        self.assertEqual((shown["train"], shown["validation"]), (12, 4))
+        self.assertEqual([row["targets"] for row in shown["rows"]], [[classes[i]] for i in range(3)])
+        self.assertEqual(shown["rows"][1]["image"], images[1])
+        self.assertIn(f"  known  {int(known[0])}\n", self.ok(model, "data", "--count", "1").stdout)
+
+        commands = next(line for line in self.ok(model, "info").stdout.splitlines() if "commands" in line)
+        self.assertIn("predict", commands)
+        self.assertNotIn("generate", commands)
+
+    def test_a_resumed_run_has_the_same_bits(self):
+        save_series(self.path("train.safetensors"), 10)
+        model = self.build("resumed", SERIES % (", validation = 0.2, split_seed = 7", 3, 2, 6, ", validate = every(2)"))
+        self.ok(model, "train", "--out", "whole")
+        self.ok(model, "train", "--out", "part", "--steps", "3")
+        result = self.ok(model, "train", "--resume", "part", "--steps", "6")
+        self.assertNotIn("note: the data", result.stderr)
+        self.assertEqual(losses_of(self.path("part")), losses_of(self.path("whole")))
+        for name in ("model.safetensors", "best/model.safetensors"):
+            self.assertEqual(content(self.path("whole", name)), content(self.path("part", name)), name)
+        save_series(self.path("train.safetensors"), 10, seed=5)
+        result = self.ok(model, "train", "--resume", "part", "--steps", "7")
+        self.assertIn("note: the data are not those that the run was trained on until now", result.stderr)
+
+    def test_files_follow_each_other(self):
+        x, y = series(9)
+        save(self.path("train.safetensors"), {"x": ("F32", [9, 4, 3], x), "targets": ("F32", [9, 4, 1], y)})
+        for name, begin, end in (("one", 0, 2), ("two", 2, 9)):
+            save(self.path(f"{name}.safetensors"), {
+                "x": ("F64", [end - begin, 4, 3], x[12 * begin:12 * end]),
+                "targets": ("F32", [end - begin, 4, 1], y[4 * begin:4 * end])})
+        text = SERIES % ("", 3, 1, 5, "")
+        whole = self.build("in_one", text)
+        parts = self.build("in_two", text, "-D", 'data.files=["one.safetensors", "two.safetensors"]')
+        self.ok(whole, "train", "--out", "in_one_run")
+        self.ok(parts, "train", "--out", "in_two_run")
+        self.assertEqual(losses_of(self.path("in_one_run")), losses_of(self.path("in_two_run")))
+        apart = self.build("apart", text, "-D", "data.files=two.safetensors", "-D",
+                           "data.validation_files=one.safetensors")
+        shown = json.loads(self.ok(apart, "data", "--json").stdout)
+        self.assertEqual((shown["train"], shown["validation"]), (7, 2))
+
+    def test_processes_share_the_micro_batches(self):
+        compiler, launcher = MPI_LIBRARIES["Open MPI"]
+        if not shutil.which(compiler) or not shutil.which(launcher[0]):
+            self.skipTest("Open MPI is not installed")
+        save_series(self.path("train.safetensors"), 12)
+        model = self.build("shared", SERIES % (", validation = 0.25", 2, 2, 6, ", sum = tree, validate = every(3)"))
+        self.assertEqual(tfmc("mpi", "--mpicc", compiler, "-o", self.path("libtfm_mpi.so")).returncode, 0)
+        self.ok(model, "train", "--out", "alone", "--threads", "1")
+        environment = dict(os.environ, NO_COLOR="1", **MPI_ENVIRONMENT)
+        result = subprocess.run([*launcher, "2", model, "train", "--out", "shared_run", "--threads", "1"],
+                                cwd=self.folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(losses_of(self.path("shared_run")), losses_of(self.path("alone")))
+        self.assertEqual(content(self.path("alone/model.safetensors")), content(self.path("shared_run/model.safetensors")))
+
+    def test_a_loss_of_the_models_own_needs_no_targets(self):
+        model = self.build("pairs", """
+model Pairs {
+  param w: [2] = 1.0
+  forward(x: [B, 2]) -> ([B, 2], [B]) { return x * w, sum(x, axis = 1) }
+  loss(a: [B, 2], b: [B, 2]) -> [B] { return rearrange(sum((a * w - b) ** 2), "B 1 -> B") }
+}
+data arrays("pairs.safetensors")
+train { batch = 2, steps = 1, shuffle = false }
+""".replace("sum(x, axis = 1)", 'rearrange(sum(x), "B 1 -> B")'))
+        save(self.path("pairs.safetensors"), {"a": ("F32", [3, 2], [1, 2, 3, 4, 5, 6]), "b": ("F32", [3, 2], [0] * 6)})
+        result = self.ok(model, "train", "--out", "pairs_run")
+        self.assertEqual(losses_of(self.path("pairs_run")), [(1 + 4 + 9 + 16) / 2])
+        self.assertNotIn("note", result.stderr)
+        save(self.path("x.safetensors"), {"x": ("F32", [1, 2], [3, 4]), "y": ("F32", [1], [0])})
+        self.ok(model, "export", "--seed", "1", "-o", "ones.safetensors")
+        self.ok(model, "predict", "--weights", "ones.safetensors", "--data", "x.safetensors", "-o", "two.safetensors")
+        self.assertEqual(load(self.path("two.safetensors")),
+                         {"output.0": ("F32", [1, 2], [3, 4]), "output.1": ("F32", [1], [7])})
+
+    def test_ids_stay_within_their_tables(self):
+        model = self.build("ids", """
+model Ids(kinds = 5, classes = 3) {
+  table = Embedding(kinds, classes)
+  forward(kind: int[B], year: int[B]) -> [B, classes] { return table(kind) + rearrange(float(year), "B -> B 1") }
+}
+data arrays("ids.safetensors")
+train { batch = 2, steps = 1 }
+""")
+        good = {"kind": ("U8", [2], [0, 4]), "year": ("I64", [2], [-3, 2 ** 31 - 1]), "targets": ("I16", [2], [0, 2])}
+        save(self.path("ids.safetensors"), good)
+        self.ok(model, "train", "--out", "ids_run")
+        for name, values, message in (
+                ("kind", ("U8", [2], [0, 5]), "has 5 at kind[1], in its example 1, but the model takes ids from 0 to 4"),
+                ("targets", ("I16", [2], [-1, 0]), "has -1 at targets[0], in its example 0, but the model takes ids "
+                                                   "from 0 to 2"),
+                ("year", ("I64", [2], [2 ** 31, 0]), "has 2147483648 at year[0], in its example 0, but the model takes "
+                                                     "integers of 32 bits")):
+            save(self.path("ids.safetensors"), {**good, name: values})
+            self.refused(f"error: the data file ids.safetensors {message}", model, "train", "--out", "none")
+
+    def test_arrays_that_do_not_fit_are_named(self):
+        save_series(self.path("train.safetensors"), 4)
+        model = self.build("strict", SERIES % ("", 2, 1, 2, ""))
+        self.ok(model, "train", "--out", "strict_run")
+        x, y = series(4)
+        fitting = {"x": ("F32", [4, 4, 3], x), "targets": ("F32", [4, 4, 1], y)}
+        longer, _ = series(8)
+        for name, arrays, message in (
+                ("missing", {"x": fitting["x"]}, "has no array `targets`, which the model takes ([examples, 4, 1]): it "
+                                                 "has `x`"),
+                ("longer", {"x": ("F32", [4, 8, 3], longer), "targets": fitting["targets"]},
+                 "has the array `x` [4, 8, 3], but the model takes [examples, 4, 3], [B, T, 3]: build it with "
+                 "-D train.sequence=8"),
+                ("rank", {"x": ("F32", [48, 1], x), "targets": fitting["targets"]},
+                 "has the array `x` [48, 1], but the model takes [examples, 4, 3], [B, T, 3]\n"),
+                ("fewer", {"x": fitting["x"], "targets": ("F32", [3, 4, 1], y[:12])},
+                 "has 4 examples in the array `x`, but 3 in `targets`: their first axis counts the same examples"),
+                ("type", {"x": ("I32", [4, 4, 3], [1] * 48), "targets": fitting["targets"]},
+                 "has I32 in the array `x`, but the model takes floats (F32, F64, F16 or BF16): write it by "
+                 "x.astype(numpy.float32)"),
+                ("nan", {"x": ("F32", [4, 4, 3], x[:31] + [math.nan] + x[32:]), "targets": fitting["targets"]},
+                 "has nan at x[2, 2, 1], in its example 2, but only what is a number of 32 bits trains"),
+                ("large", {"x": ("F64", [4, 4, 3], [1e300] + x[1:]), "targets": fitting["targets"]},
+                 "has 1e+300 at x[0, 0, 0], in its example 0"),
+                ("none", {"x": ("F32", [0, 4, 3], []), "targets": ("F32", [0, 4, 1], [])}, "has no examples")):
+            with self.subTest(name):
+                save(self.path(f"{name}.safetensors"), arrays)
+                self.refused(f"error: the data file {name}.safetensors {message}", model, "train", "--data",
+                             f"{name}.safetensors", "--out", "none")
+                self.refused(f"error: the data file {name}.safetensors {message}", model, "eval", "--weights",
+                             "strict_run", "--data", f"{name}.safetensors")
+        self.assertFalse(os.path.exists(self.path("none")))
+        for name, text, message in (
+                ("empty", b"", "empty.safetensors is not a safetensors file: it has only 0 bytes"),
+                ("text", b"x,y\n1,2\n3,4\n", "text.safetensors is text, and no safetensors file: write arrays by "),
+                ("zip", b"PK\3\4" + bytes(60), "zip.safetensors is a zip file, such as NumPy's .npz: write arrays by "),
+                ("cut", content(self.path("train.safetensors"))[:-3], "it is cut short or damaged")):
+            with self.subTest(name), open(self.path(f"{name}.safetensors"), "wb") as file:
+                file.write(text)
+                file.flush()
+                self.refused(message, model, "train", "--data", f"{name}.safetensors", "--out", "none")
+        self.refused("cannot find the data file gone.safetensors", model, "train", "--data", "gone.safetensors")
+        save_series(self.path("more.safetensors"), 4, weights=("F32", [4], [1.0] * 4))
+        result = self.ok(model, "eval", "--weights", "strict_run", "--data", "more.safetensors")
+        self.assertIn("note: nothing in the model is called weights, as an array of more.safetensors is", result.stderr)
+
+    def test_predict_says_what_it_cannot_do(self):
+        save_series(self.path("train.safetensors"), 4)
+        model = self.build("careful", SERIES % ("", 2, 1, 2, ""))
+        self.ok(model, "train", "--out", "careful_run")
+        before = content(self.path("train.safetensors"))
+        predict = [model, "predict", "--weights", "careful_run", "--data", "train.safetensors", "-o"]
+        self.refused("write to another", *predict, "train.safetensors")
+        self.assertEqual(content(self.path("train.safetensors")), before)
+        result = run(model, "predict", "--weights", "careful_run", "-o", "o.safetensors", cwd=self.folder)
+        self.assertEqual(result.returncode, 2)
+        with open(self.path("text.tfm"), "w", encoding="utf-8") as file:
+            file.write("model M(vocab = 256) {\n  e = Embedding(vocab, vocab)\n"
+                       "  forward(tokens: int[B, T]) -> [B, T, vocab] { return e(tokens) }\n}\n"
+                       "tokenizer bytes\ndata text(\"a.txt\")\n")
+        self.assertEqual(tfmc("build", "text.tfm", "-o", "text", cwd=self.folder).returncode, 0)
+        self.refused("M predicts from arrays alone, and its data is `text`: `logits` writes what it makes of a text",
+                     self.path("text"), "predict", "--weights", "w", "--data", "d", "-o", "o.safetensors")
+
+
+if __name__ == "__main__":
+    main()
