@@ -30,7 +30,11 @@ static bool readLine(const llvm::json::Object &line, TrainingLog &log) {
   if (auto loss = line.getNumber("loss")) {
     log.steps.push_back({*step, *loss, line.getNumber("lr").value_or(0),
                          line.getNumber("grad_norm").value_or(0)});
-    log.tokens = line.getInteger("tokens").value_or(log.tokens);
+    for (const char *unit : {"tokens", "examples"})
+      if (std::optional<int64_t> seen = line.getInteger(unit)) {
+        log.seen = *seen;
+        log.unit = unit;
+      }
   } else if (auto validation = line.getNumber("validation_loss")) {
     log.validations.push_back({*step, *validation,
                                line.getNumber("seconds").value_or(0),
@@ -112,7 +116,8 @@ static void writeRun(const TrainingLog &log, const std::string &path,
   json.attribute("path", path);
   json.attribute("steps", log.steps.empty() ? log.validations.back().step
                                             : log.steps.back().step);
-  json.attribute("tokens", log.tokens);
+  json.attribute("seen", log.seen);
+  json.attribute("unit", log.unit);
   json.attribute("loss", log.steps.empty()
                              ? llvm::json::Value(nullptr)
                              : llvm::json::Value(log.steps.back().loss));

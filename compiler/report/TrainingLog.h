@@ -44,7 +44,9 @@ struct TrainingLog {
   std::vector<Step> steps;
   std::vector<Validation> validations;
   std::vector<Sample> samples;
-  int64_t tokens = 0;
+  /// What training has seen: tokens of texts, else examples.
+  int64_t seen = 0;
+  std::string unit = "tokens";
 };
 
 /// Reads a log, or `log.jsonl` of a run's folder. The last line may be cut off,

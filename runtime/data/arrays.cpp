@@ -15,12 +15,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <limits>
+#include <map>
 #include <numeric>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -185,22 +186,28 @@ private:
                     shapeText(entry.shape), shapeFor(input, "examples"));
     if (!input.words.empty())
       what += fmt::format(", [{}]", fmt::join(input.words, ", "));
-    // The sizes that the build may have instead.
-    std::set<std::string> defines;
+    // What the build may have instead: one size for each word.
+    std::map<std::string, int64_t> sizes;
     bool canFit = entry.shape.size() == input.shape.size() + 1 &&
                   input.words.size() == entry.shape.size();
+    for (size_t axis = 1; canFit && axis < entry.shape.size(); ++axis) {
+      const std::string &word = input.words[axis];
+      auto [size, isNew] = sizes.emplace(word, entry.shape[axis]);
+      canFit = size->second == entry.shape[axis] && entry.shape[axis] > 0 &&
+               (isName(word) || entry.shape[axis] == input.shape[axis - 1]);
+    }
+    std::string defines;
     for (size_t axis = 1; canFit && axis < entry.shape.size(); ++axis)
-      if (entry.shape[axis] != input.shape[axis - 1]) {
-        const std::string &word = input.words[axis];
-        canFit = entry.shape[axis] > 0 && isName(word);
-        bool isOfCaller = std::isupper(static_cast<unsigned char>(word[0]));
-        defines.insert(fmt::format("-D {}{}={}", isOfCaller ? "train." : "",
-                                   word == "T" ? "sequence" : word,
-                                   entry.shape[axis]));
-      }
-    fail(what +
-         (canFit ? fmt::format(": build it with {}", fmt::join(defines, " "))
-                 : ""));
+      if (auto size = sizes.extract(input.words[axis]);
+          size && size.mapped() != input.shape[axis - 1])
+        defines += fmt::format(" -D {}={}", entryOf(size.key()), size.mapped());
+    fail(what + (canFit ? ": build it with" + defines : ""));
+  }
+
+  /// What sets a size: `train.sequence`, `train.S`, or a hyperparameter.
+  static std::string entryOf(const std::string &word) {
+    bool isOfCaller = std::isupper(static_cast<unsigned char>(word[0])) != 0;
+    return !isOfCaller ? word : "train." + (word == "T" ? "sequence" : word);
   }
 
   static bool isName(const std::string &word) {
@@ -384,14 +391,8 @@ public:
         shuffleForSplit(order, *data.splitSeed);
       }
     }
-    // All of the data may be for validation; there may not be none of it.
-    if (trainCount == 0 && data.validation < 1)
-      throw InputError(fmt::format(
-          "{} has {} example{}, too few for a training part beside "
-          "data.validation = {}: add examples, or build with a smaller "
-          "-D data.validation",
-          fmt::join(data.files, ", "), files.count(),
-          files.count() == 1 ? "" : "s", data.validation));
+    requireTrainingPart(data, trainCount, files.count(),
+                        fmt::format("{}", fmt::join(data.files, ", ")));
   }
 
   int64_t starts(Part part) const override { return windows(part); }

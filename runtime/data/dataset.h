@@ -136,6 +136,12 @@ std::unique_ptr<TextDataset> openExamples(const DataRequest &request);
 std::unique_ptr<Dataset> openArrays(const DataSpec &data,
                                     std::vector<ArrayInput> inputs);
 
+/// Throws InputError where no example of `count` is left to train on, of data
+/// that messages call `origin`. All of it may be for validation; there may not
+/// be none of it.
+void requireTrainingPart(const DataSpec &data, int64_t trained, int64_t count,
+                         const std::string &origin);
+
 /// Fisher and Yates with the seed of `data.split_seed`, one Philox block an
 /// exchange: which examples are for validation.
 template <typename Example>

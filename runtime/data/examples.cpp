@@ -37,14 +37,7 @@ public:
         examples.push_back(std::move(example));
       }
     }
-    // All of the data may be for validation; there may not be none of it.
-    if (trainCount == 0 && (spec.validation < 1 || examples.empty()))
-      throw InputError(fmt::format(
-          "{} has {} example{}, too few for a training part beside "
-          "data.validation = {}: add examples, or build with a smaller "
-          "-D data.validation",
-          origin(), examples.size(), examples.size() == 1 ? "" : "s",
-          spec.validation));
+    requireTrainingPart(spec, trainCount, std::ssize(examples), origin());
     auto named = [&](const std::string &text,
                      const char *what) -> std::optional<int32_t> {
       if (text.empty())
@@ -350,6 +343,16 @@ private:
 };
 
 } // namespace
+
+void requireTrainingPart(const DataSpec &data, int64_t trained, int64_t count,
+                         const std::string &origin) {
+  if (trained == 0 && (data.validation < 1 || count == 0))
+    throw InputError(fmt::format(
+        "{} has {} example{}, too few for a training part beside "
+        "data.validation = {}: add examples, or build with a smaller "
+        "-D data.validation",
+        origin, count, count == 1 ? "" : "s", data.validation));
+}
 
 std::unique_ptr<TextDataset> openExamples(const DataRequest &request) {
   return std::make_unique<Examples>(request);

@@ -35,6 +35,7 @@ struct RunState {
   /// `train.optimizer.kind` of the build that wrote it, which the optimizer's
   /// state is of. Empty where an earlier version wrote it: not known.
   std::string optimizer;
+  /// That training has seen: of arrays examples.
   int64_t tokens = 0;
   /// The folder that training began from (`--init`); empty where there was
   /// none.

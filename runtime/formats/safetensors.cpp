@@ -176,6 +176,10 @@ SafetensorsReader::SafetensorsReader(const std::string &path,
   file.readAt(length, sizeof length, 0);
   if (std::memcmp(length, "PK\3\4", 4) == 0)
     throw InputError(path + " is a zip file, " + use.insteadOfZip);
+  if (std::memcmp(length, "\x93NUMPY", 6) == 0)
+    throw InputError(path +
+                     " is an array of NumPy's, and no safetensors file: " +
+                     use.insteadOfText);
   // No header is as long as letters say.
   std::string start(std::min<uint64_t>(file.size(), 64), '\0');
   file.readAt(start.data(), start.size(), 0);

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import resource
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -45,6 +46,38 @@ def run(*command, stdin="", cwd=None, timeout=300, environment=None, file_bytes=
 
 def tfmc(*arguments, **options):
     return run(TFMC, *arguments, **options)
+
+
+# What `struct` calls the types of arrays.
+FORMATS = {"F64": "d", "F32": "f", "F16": "e", "I64": "q", "I32": "i", "I16": "h", "I8": "b", "U16": "H", "U8": "B",
+           "BOOL": "?"}
+
+
+def save_arrays(path, arrays):
+    """Writes a safetensors file: of each array its dtype, shape and values, row by row."""
+    header, data = {}, b""
+    for name, (dtype, shape, values) in arrays.items():
+        raw = struct.pack(f"<{len(values)}{FORMATS[dtype]}", *values)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def load_arrays(path):
+    """The arrays of a safetensors file, as `save_arrays` takes them."""
+    raw = pathlib.Path(path).read_bytes()
+    length = struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8:8 + length])
+    header.pop("__metadata__", None)
+    arrays = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        part = raw[8 + length + begin:8 + length + end]
+        form = FORMATS[entry["dtype"]]
+        arrays[name] = (entry["dtype"], entry["shape"],
+                        list(struct.unpack(f"<{len(part) // struct.calcsize(form)}{form}", part)))
+    return arrays
 
 
 class InFolder(unittest.TestCase):

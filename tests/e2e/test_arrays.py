@@ -5,13 +5,9 @@ import math
 import os
 import random
 import shutil
-import struct
 import subprocess
 
-from support import MPI_ENVIRONMENT, MPI_LIBRARIES, InFolder, main, run, tfmc
-
-FORMATS = {"F64": "d", "F32": "f", "F16": "e", "I64": "q", "I32": "i", "I16": "h", "I8": "b", "U16": "H", "U8": "B",
-           "BOOL": "?"}
+from support import MPI_ENVIRONMENT, MPI_LIBRARIES, InFolder, load_arrays, main, run, save_arrays, tfmc
 
 # Nothing of it is drawn at random.
 SERIES = """
@@ -40,37 +36,9 @@ train {
 """
 
 
-def save(path, arrays):
-    """Writes a safetensors file: of each array its dtype, shape and values, row by row."""
-    header, data = {}, b""
-    for name, (dtype, shape, values) in arrays.items():
-        raw = struct.pack(f"<{len(values)}{FORMATS[dtype]}", *values)
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(header).encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + data)
-
-
 def content(path):
     with open(path, "rb") as file:
         return file.read()
-
-
-def load(path):
-    """The arrays of a safetensors file, as `save` takes them."""
-    raw = content(path)
-    length = struct.unpack("<Q", raw[:8])[0]
-    header = json.loads(raw[8:8 + length])
-    header.pop("__metadata__", None)
-    arrays = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        part = raw[8 + length + begin:8 + length + end]
-        form = FORMATS[entry["dtype"]]
-        arrays[name] = (entry["dtype"], entry["shape"],
-                        list(struct.unpack(f"<{len(part) // struct.calcsize(form)}{form}", part)))
-    return arrays
 
 
 def losses_of(folder):
@@ -88,7 +56,7 @@ def series(examples, seed=1):
 
 def save_series(path, examples, seed=1, **others):
     x, y = series(examples, seed)
-    save(path, {"x": ("F32", [examples, 4, 3], x), "targets": ("F64", [examples, 4, 1], y), **others})
+    save_arrays(path, {"x": ("F32", [examples, 4, 3], x), "targets": ("F64", [examples, 4, 1], y), **others})
 
 
 class Arrays(InFolder):
@@ -133,7 +101,7 @@ class Arrays(InFolder):
         save_series(self.path("other.safetensors"), 7, seed=2)
         told = json.loads(self.ok(model, "eval", "--weights", "all_run", "--data", "other.safetensors", "--json").stdout)
         self.ok(model, "predict", "--weights", "all_run", "--data", "other.safetensors", "-o", "out.safetensors")
-        written = load(self.path("out.safetensors"))
+        written = load_arrays(self.path("out.safetensors"))
         self.assertEqual(list(written), ["output"])
         dtype, shape, values = written["output"]
         self.assertEqual((dtype, shape), ("F32", [7, 4, 1]))
@@ -142,9 +110,9 @@ class Arrays(InFolder):
         self.assertEqual((told["targets"], told["perplexity"], told["accuracy"]), (28, None, None))
         # It needs no targets.
         x, _ = series(7, seed=2)
-        save(self.path("inputs.safetensors"), {"x": ("F32", [7, 4, 3], x)})
+        save_arrays(self.path("inputs.safetensors"), {"x": ("F32", [7, 4, 3], x)})
         self.ok(model, "predict", "--weights", "all_run", "--data", "inputs.safetensors", "-o", "again.safetensors")
-        self.assertEqual(load(self.path("again.safetensors")), written)
+        self.assertEqual(load_arrays(self.path("again.safetensors")), written)
 
     def test_a_classifier_follows_the_formula(self):
         dice = random.Random(3)
@@ -153,7 +121,7 @@ class Arrays(InFolder):
         classes = [max(range(3), key=lambda c, image=image: sum(image[3 * c:3 * c + 3])) for image in images]
         classes[2] = classes[13] = -1
         known = [dice.random() < 0.8 for _ in images]
-        save(self.path("images.safetensors"),
+        save_arrays(self.path("images.safetensors"),
              {"image": ("F16", [count, 3, 3], sum(images, [])), "known": ("BOOL", [count], known),
               "targets": ("I8", [count], classes)})
         model = self.build("images", IMAGES)
@@ -211,9 +179,9 @@ class Arrays(InFolder):
 
     def test_files_follow_each_other(self):
         x, y = series(9)
-        save(self.path("train.safetensors"), {"x": ("F32", [9, 4, 3], x), "targets": ("F32", [9, 4, 1], y)})
+        save_arrays(self.path("train.safetensors"), {"x": ("F32", [9, 4, 3], x), "targets": ("F32", [9, 4, 1], y)})
         for name, begin, end in (("one", 0, 2), ("two", 2, 9)):
-            save(self.path(f"{name}.safetensors"), {
+            save_arrays(self.path(f"{name}.safetensors"), {
                 "x": ("F64", [end - begin, 4, 3], x[12 * begin:12 * end]),
                 "targets": ("F32", [end - begin, 4, 1], y[4 * begin:4 * end])})
         text = SERIES % ("", 3, 1, 5, "")
@@ -252,14 +220,14 @@ model Pairs {
 data arrays("pairs.safetensors")
 train { batch = 2, steps = 1, shuffle = false }
 """.replace("sum(x, axis = 1)", 'rearrange(sum(x), "B 1 -> B")'))
-        save(self.path("pairs.safetensors"), {"a": ("F32", [3, 2], [1, 2, 3, 4, 5, 6]), "b": ("F32", [3, 2], [0] * 6)})
+        save_arrays(self.path("pairs.safetensors"), {"a": ("F32", [3, 2], [1, 2, 3, 4, 5, 6]), "b": ("F32", [3, 2], [0] * 6)})
         result = self.ok(model, "train", "--out", "pairs_run")
         self.assertEqual(losses_of(self.path("pairs_run")), [(1 + 4 + 9 + 16) / 2])
         self.assertNotIn("note", result.stderr)
-        save(self.path("x.safetensors"), {"x": ("F32", [1, 2], [3, 4]), "y": ("F32", [1], [0])})
+        save_arrays(self.path("x.safetensors"), {"x": ("F32", [1, 2], [3, 4]), "y": ("F32", [1], [0])})
         self.ok(model, "export", "--seed", "1", "-o", "ones.safetensors")
         self.ok(model, "predict", "--weights", "ones.safetensors", "--data", "x.safetensors", "-o", "two.safetensors")
-        self.assertEqual(load(self.path("two.safetensors")),
+        self.assertEqual(load_arrays(self.path("two.safetensors")),
                          {"output.0": ("F32", [1, 2], [3, 4]), "output.1": ("F32", [1], [7])})
 
     def test_ids_stay_within_their_tables(self):
@@ -272,7 +240,7 @@ data arrays("ids.safetensors")
 train { batch = 2, steps = 1 }
 """)
         good = {"kind": ("U8", [2], [0, 4]), "year": ("I64", [2], [-3, 2 ** 31 - 1]), "targets": ("I16", [2], [0, 2])}
-        save(self.path("ids.safetensors"), good)
+        save_arrays(self.path("ids.safetensors"), good)
         self.ok(model, "train", "--out", "ids_run")
         for name, values, message in (
                 ("kind", ("U8", [2], [0, 5]), "has 5 at kind[1], in its example 1, but the model takes ids from 0 to 4"),
@@ -280,7 +248,7 @@ train { batch = 2, steps = 1 }
                                                    "from 0 to 2"),
                 ("year", ("I64", [2], [2 ** 31, 0]), "has 2147483648 at year[0], in its example 0, but the model takes "
                                                      "integers of 32 bits")):
-            save(self.path("ids.safetensors"), {**good, name: values})
+            save_arrays(self.path("ids.safetensors"), {**good, name: values})
             self.refused(f"error: the data file ids.safetensors {message}", model, "train", "--out", "none")
 
     def test_arrays_that_do_not_fit_are_named(self):
@@ -309,7 +277,7 @@ train { batch = 2, steps = 1 }
                  "has 1e+300 at x[0, 0, 0], in its example 0"),
                 ("none", {"x": ("F32", [0, 4, 3], []), "targets": ("F32", [0, 4, 1], [])}, "has no examples")):
             with self.subTest(name):
-                save(self.path(f"{name}.safetensors"), arrays)
+                save_arrays(self.path(f"{name}.safetensors"), arrays)
                 self.refused(f"error: the data file {name}.safetensors {message}", model, "train", "--data",
                              f"{name}.safetensors", "--out", "none")
                 self.refused(f"error: the data file {name}.safetensors {message}", model, "eval", "--weights",
@@ -319,6 +287,7 @@ train { batch = 2, steps = 1 }
                 ("empty", b"", "empty.safetensors is not a safetensors file: it has only 0 bytes"),
                 ("text", b"x,y\n1,2\n3,4\n", "text.safetensors is text, and no safetensors file: write arrays by "),
                 ("zip", b"PK\3\4" + bytes(60), "zip.safetensors is a zip file, such as NumPy's .npz: write arrays by "),
+                ("npy", b"\x93NUMPY\1\0" + bytes(60), "npy.safetensors is an array of NumPy's, and no safetensors file"),
                 ("cut", content(self.path("train.safetensors"))[:-3], "it is cut short or damaged")):
             with self.subTest(name), open(self.path(f"{name}.safetensors"), "wb") as file:
                 file.write(text)
@@ -328,6 +297,31 @@ train { batch = 2, steps = 1 }
         save_series(self.path("more.safetensors"), 4, weights=("F32", [4], [1.0] * 4))
         result = self.ok(model, "eval", "--weights", "strict_run", "--data", "more.safetensors")
         self.assertIn("note: nothing in the model is called weights, as an array of more.safetensors is", result.stderr)
+
+    def test_sizes_are_those_of_the_model(self):
+        model = self.build("square", """
+model Square(side = 2, wide = 3) {
+  l = Linear(side * side, 1)
+  m = Linear(2 * wide, 1)
+  forward(image: [B, side, side], more: [B, S, 2 * wide]) -> [B, 1] {
+    return l(rearrange(image, "B h w -> B (h w)")) + rearrange(mean(m(more), axis = S), "B 1 1 -> B 1")
+  }
+}
+data arrays("square.safetensors")
+train { batch = 1, S = 2, steps = 1, loss = mse }
+""")
+        good = {"image": ("F32", [1, 2, 2], [0] * 4), "more": ("F32", [1, 2, 6], [0] * 12),
+                "targets": ("F32", [1, 1], [0])}
+        save_arrays(self.path("square.safetensors"), good)
+        self.ok(model, "train", "--out", "square_run")
+        for array, message in (
+                ({"image": ("F32", [1, 3, 3], [0] * 9)}, "`image` [1, 3, 3], but the model takes [examples, 2, 2], "
+                                                         "[B, side, side]: build it with -D side=3\n"),
+                ({"image": ("F32", [1, 3, 2], [0] * 6)}, "but the model takes [examples, 2, 2], [B, side, side]\n"),
+                ({"more": ("F32", [1, 5, 6], [0] * 30)}, "[B, S, 2*wide]: build it with -D train.S=5\n"),
+                ({"more": ("F32", [1, 2, 8], [0] * 16)}, "[B, S, 2*wide]\n")):
+            save_arrays(self.path("square.safetensors"), {**good, **array})
+            self.refused(message, model, "train", "--out", "none")
 
     def test_predict_says_what_it_cannot_do(self):
         save_series(self.path("train.safetensors"), 4)

@@ -11,7 +11,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from support import BUILD, MODELS, MPI_ENVIRONMENT, MPI_LIBRARIES, ROOT, USAGE, main, run, tfmc
+from support import (BUILD, MODELS, MPI_ENVIRONMENT, MPI_LIBRARIES, ROOT, USAGE, load_arrays, main, run, save_arrays,
+                     tfmc)
 
 HERE = Path(__file__).resolve().parent
 PTXAS = shutil.which("ptxas")
@@ -267,6 +268,42 @@ class OnAGpu(unittest.TestCase):
         self.assertEqual(plans[1]["target"], "cuda")
         for device, plan in zip(("cpu", "cuda"), plans):
             self.assertEqual(json.loads(self.ok(device, "info", "--json"))["memory"]["arena"], plan["arena"])
+
+    def test_arrays_fill_its_memory(self):
+        (self.folder / "arrays.tfm").write_text("""
+model Arrays(width = 16, context = 16) {
+  table = Embedding(5, width)
+  head  = Linear(width, 2)
+  forward(x: [B, T, width], kind: int[B, T], known: bool[B, T]) -> ([B, T, 2], int[B, T]) {
+    y = where(rearrange(known, "B T -> B T 1"), x, 0.0 * x)
+    return head(y + table(kind)), kind + 1
+  }
+  loss(x: [B, T, width], kind: int[B, T], known: bool[B, T], targets: [B, T, 2]) -> [B, T] {
+    y, more = forward(x, kind, known)
+    return rearrange(mse(y, targets), "B T 1 -> B T")
+  }
+}
+data arrays("arrays.safetensors")
+train { steps = 4, accumulate = 2, optimizer = sgd(lr = 0.1) }
+""".replace('rearrange(mse(y, targets), "B T 1 -> B T")', "mse(y, targets)"))
+        count = 5 * 8
+        save_arrays(self.folder / "arrays.safetensors", {
+            "x": ("F16", [5, 8, 16], [(i * 7 % 16 - 8) / 8 for i in range(count * 16)]),
+            "kind": ("U8", [5, 8], [i % 5 for i in range(count)]),
+            "known": ("BOOL", [5, 8], [i % 3 > 0 for i in range(count)]),
+            "targets": ("F32", [5, 8, 2], [i % 7 / 7 for i in range(count * 2)])})
+        self.build("arrays", file="arrays.tfm")
+        for device in ("cpu", "cuda"):
+            self.ok(device, "train", "--out", f"arrays-{device}", name="arrays")
+            self.ok(device, "predict", "--weights", "arrays-cpu", "--data", "arrays.safetensors", "-o",
+                    f"{device}.safetensors", name="arrays")
+        self.expect_close(self.log("arrays-cuda"), self.log("arrays-cpu"), 1e-5)
+        one, other = (load_arrays(self.folder / f"{device}.safetensors") for device in ("cpu", "cuda"))
+        self.assertEqual(one["output.1"], ("F32", [5, 8], [i % 5 + 1.0 for i in range(count)]))
+        self.assertEqual(other["output.1"], one["output.1"])
+        self.assertEqual(other["output.0"][:2], ("F32", [5, 8, 2]))
+        for a, b in zip(one["output.0"][2], other["output.0"][2], strict=True):
+            self.assertAlmostEqual(a, b, delta=1e-6)
 
     def test_forms_of_kernels_for_hopper(self):
         # One layer whose MLP is wide enough for `wgmma` to pay.

@@ -143,7 +143,7 @@ class Plot(Page):
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
         self.assert_stands_alone(page.read_text())
         run, = data_of(page.read_text())["runs"]
-        self.assertEqual((run["name"], run["steps"], run["tokens"]), ("poem", 100, 76800))
+        self.assertEqual((run["name"], run["steps"], run["seen"], run["unit"]), ("poem", 100, 76800, "tokens"))
         self.assertEqual(run["points"][1][:2], [2, 2])
         self.assertEqual((run["loss"], run["path"]), (0.04, "poem/log.jsonl"))
         self.assertEqual(run["validations"], [[100, 0.5, 2.5, None, None]])

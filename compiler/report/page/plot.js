@@ -108,10 +108,10 @@ page.append(head);
 const timeOf = run => run.validations.length ? last(run.validations)[2] : 0;
 if (several) {
   head.append(el("div", { class: "scroll", style: "margin-top:18px" }, el("table", {},
-    el("thead", {}, el("tr", {}, el("th", {}, "run"), ["steps", "tokens", "last training loss", "best validation loss", "at step"].map(name => el("th", { class: "number" }, name)))),
+    el("thead", {}, el("tr", {}, el("th", {}, "run"), ["steps", [...new Set(runs.map(run => run.unit))].join(" or "), "last training loss", "best validation loss", "at step"].map(name => el("th", { class: "number" }, name)))),
     el("tbody", {}, runs.map(run => {
       const low = best(run);
-      return el("tr", {}, el("td", {}, key([[run.label, run.paint, true]])), el("td", { class: "number" }, whole(run.steps)), el("td", { class: "number" }, run.tokens ? short(run.tokens) : ""),
+      return el("tr", {}, el("td", {}, key([[run.label, run.paint, true]])), el("td", { class: "number" }, whole(run.steps)), el("td", { class: "number" }, run.seen ? short(run.seen) : ""),
         el("td", { class: "number" }, run.loss === null ? "" : lossText(run.loss)),
         el("td", { class: "number" }, low ? lossText(low[1]) : ""), el("td", { class: "number" }, low ? whole(low[0]) : ""));
     })))));
@@ -119,10 +119,10 @@ if (several) {
   const run = runs[0], low = best(run);
   head.append(el("div", { class: "settings" }, el("code", {}, run.path)),
     el("div", { class: "figures" },
-      [[whole(run.steps), "steps"], run.tokens ? [short(run.tokens), "tokens"] : null,
+      [[whole(run.steps), "steps"], run.seen ? [short(run.seen), run.unit] : null,
        run.loss === null ? null : [lossText(run.loss), "training loss of the last step"],
        low ? [lossText(low[1]), `best validation loss, at step ${whole(low[0])}`] : null,
-       timeOf(run) ? [whole(run.tokens / timeOf(run) * (last(run.validations)[0] / run.steps)), "tokens per second"] : null]
+       timeOf(run) ? [whole(run.seen / timeOf(run) * (last(run.validations)[0] / run.steps)), `${run.unit} per second`] : null]
         .filter(Boolean).map(([value, text]) => el("div", {}, el("strong", {}, value), el("span", {}, text)))));
 }
 
