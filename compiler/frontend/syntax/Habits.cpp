@@ -104,7 +104,8 @@ static const Habit names[] = {
     {"norm", "write `sqrt(sum(x ** 2))`, or `rms_normalize(x)`"},
     {"cumprod cummax cummin logcumsumexp associative_scan selective_scan ema",
      "`cumsum(x, axis = T)` adds up what stands before, and `scan(a, x, axis = "
-     "T)` what decays meanwhile, `h[t] = a[t] * h[t - 1] + x[t]`"},
+     "T)` what decays meanwhile, `h[t] = a[t] * h[t - 1] + x[t]`: the product "
+     "of all `a` where `x` is 0 behind the first"},
     {"logsumexp", "write `log(sum(exp(x)))`, or `x - log_softmax(x)`"},
     {"multinomial", "a model gives logits; `generate` chooses the tokens"},
     {"topk argmax sort argsort",
