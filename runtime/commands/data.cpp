@@ -73,6 +73,12 @@ std::string sizesText(const Dataset &data) {
                      data.windows(Part::Train), data.windows(Part::Validation));
 }
 
+/// A number of an array; of a float all digits that tell it from others.
+std::string textOf(float value) {
+  return fmt::format("{:.9g}", static_cast<double>(value));
+}
+std::string textOf(int32_t value) { return std::to_string(value); }
+
 /// Shows data that is arrays.
 void showArrays(const tfm_function &function, const Recipe &recipe,
                 const DataSpec &spec, const DataCommand &command, Part part) {
@@ -81,14 +87,18 @@ void showArrays(const tfm_function &function, const Recipe &recipe,
   Rows rows(function, std::min(command.count, data->windows(part)));
   for (int64_t row = 0; row < rows.count(); ++row)
     data->fill(part, row, rows, row);
-  /// Calls `use` with the name and the values of each input in a row.
-  auto each = [&](int64_t row, auto use) {
-    for (Rows::Input &input : rows.inputs())
+  /// Calls `use` with the name of each input, and its numbers in a row.
+  auto each = [&](int64_t row, const char *between, auto use) {
+    for (Rows::Input &input : rows.inputs()) {
+      std::string numbers;
       std::visit(
           [&]<typename T>(const std::vector<T> &) {
-            use(input.buffer->name, input.row<T>(row));
+            for (T value : input.row<T>(row))
+              numbers += (numbers.empty() ? "" : between) + textOf(value);
           },
           input.values);
+      use(input.buffer->name, numbers);
+    }
   };
   if (command.json) {
     ordered_json answer = {{"data", spec.kind},
@@ -98,7 +108,9 @@ void showArrays(const tfm_function &function, const Recipe &recipe,
                            {"rows", ordered_json::array()}};
     for (int64_t row = 0; row < rows.count(); ++row) {
       ordered_json &entry = answer["rows"].emplace_back();
-      each(row, [&](const char *name, auto values) { entry[name] = values; });
+      each(row, ", ", [&](const char *name, const std::string &numbers) {
+        entry[name] = ordered_json::parse("[" + numbers + "]");
+      });
     }
     return printText(answer.dump() + "\n");
   }
@@ -107,8 +119,8 @@ void showArrays(const tfm_function &function, const Recipe &recipe,
                         all == 1 ? "" : "s", sizesText(*data)));
   for (int64_t row = 0; row < rows.count(); ++row) {
     printText("\n");
-    each(row, [](const char *name, auto values) {
-      printText(fmt::format("  {}  {}\n", name, fmt::join(values, " ")));
+    each(row, " ", [](const char *name, const std::string &numbers) {
+      printText(fmt::format("  {}  {}\n", name, numbers));
     });
   }
 }

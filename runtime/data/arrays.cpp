@@ -17,6 +17,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <limits>
@@ -263,22 +264,43 @@ private:
         [](uint16_t bits) { return std::isfinite(convert(bits)); }, convert);
   }
 
-  template <typename Stored>
+  /// An integer of so many bytes; what no `int64_t` holds as the largest.
+  static int64_t integerAt(const char *bytes, unsigned width, bool isSigned) {
+    uint64_t raw = 0;
+    std::memcpy(&raw, bytes, width);
+    const unsigned unused = 64 - 8 * width;
+    if (isSigned)
+      return static_cast<int64_t>(raw << unused) >> unused;
+    return static_cast<int64_t>(
+        std::min<uint64_t>(raw, std::numeric_limits<int64_t>::max()));
+  }
+
+  template <unsigned width, bool isSigned>
   void readIntegers(size_t input, uint64_t first, void *out,
                     size_t count) const {
+    readIntegersOf(width, isSigned, input, first,
+                   std::span(static_cast<int32_t *>(out), count));
+  }
+
+  void readIntegersOf(unsigned width, bool isSigned, size_t input,
+                      uint64_t first, std::span<int32_t> out) const {
     const ArrayInput &of = inputs[input];
-    const int64_t least =
-        of.ids ? 0 : int64_t{std::numeric_limits<int32_t>::min()};
-    const int64_t most =
-        of.ids ? *of.ids - 1 : int64_t{std::numeric_limits<int32_t>::max()};
-    auto isGood = [&](Stored value) {
-      return (std::cmp_greater_equal(value, least) &&
-              std::cmp_less_equal(value, most)) ||
-             (of.ignored && std::cmp_equal(value, *of.ignored));
-    };
-    readEach<Stored>(input, first,
-                     std::span(static_cast<int32_t *>(out), count), isGood,
-                     [](Stored value) { return static_cast<int32_t>(value); });
+    using Limits = std::numeric_limits<int32_t>;
+    const int64_t least = of.ids ? 0 : int64_t{Limits::min()};
+    const int64_t most = of.ids ? *of.ids - 1 : int64_t{Limits::max()};
+    std::array<char, 8 * 4096> some;
+    for (size_t done = 0; done < out.size();) {
+      size_t count = std::min(out.size() - done, some.size() / width);
+      file.readBytes(*arrays[input].entry, (first + done) * width,
+                     {some.data(), count * width});
+      for (size_t i = 0; i < count; ++i) {
+        int64_t value = integerAt(&some[i * width], width, isSigned);
+        if ((value < least || value > most) && value != of.ignored)
+          failOfValue(input, first + done + i, std::to_string(value));
+        out[done + i] = static_cast<int32_t>(value);
+      }
+      done += count;
+    }
   }
 
   void readFlags(size_t input, uint64_t first, void *out, size_t count) const {
@@ -300,14 +322,14 @@ private:
         {TFM_F32, "F64", &ArrayFile::readNumbers<double>},
         {TFM_F32, "F16", &ArrayFile::readHalves<fromHalf>},
         {TFM_F32, "BF16", &ArrayFile::readHalves<fromBFloat16>},
-        {TFM_I32, "I8", &ArrayFile::readIntegers<int8_t>},
-        {TFM_I32, "U8", &ArrayFile::readIntegers<uint8_t>},
-        {TFM_I32, "I16", &ArrayFile::readIntegers<int16_t>},
-        {TFM_I32, "U16", &ArrayFile::readIntegers<uint16_t>},
-        {TFM_I32, "I32", &ArrayFile::readIntegers<int32_t>},
-        {TFM_I32, "U32", &ArrayFile::readIntegers<uint32_t>},
-        {TFM_I32, "I64", &ArrayFile::readIntegers<int64_t>},
-        {TFM_I32, "U64", &ArrayFile::readIntegers<uint64_t>},
+        {TFM_I32, "I8", &ArrayFile::readIntegers<1, true>},
+        {TFM_I32, "U8", &ArrayFile::readIntegers<1, false>},
+        {TFM_I32, "I16", &ArrayFile::readIntegers<2, true>},
+        {TFM_I32, "U16", &ArrayFile::readIntegers<2, false>},
+        {TFM_I32, "I32", &ArrayFile::readIntegers<4, true>},
+        {TFM_I32, "U32", &ArrayFile::readIntegers<4, false>},
+        {TFM_I32, "I64", &ArrayFile::readIntegers<8, true>},
+        {TFM_I32, "U64", &ArrayFile::readIntegers<8, false>},
         {TFM_U8, "BOOL", &ArrayFile::readFlags},
         {TFM_U8, "U8", &ArrayFile::readFlags}};
     for (const Form &form : forms)

@@ -765,6 +765,7 @@ TrainResult Trainer::run(const std::atomic<bool> &newInterrupt) {
   if (shared)
     shared->dropStateOfOthers();
   TrainResult result;
+  result.unit = unit;
   if (!resumeWhere(result))
     return result;
   checkValidation();
@@ -832,7 +833,6 @@ void Trainer::trainOn(TrainResult &result) {
   if (profile)
     endProfile(); // of fewer steps
   result.seconds = progress->seconds();
-  result.unit = unit;
   result.unitsPerSecond = progress->speed();
   result.exchangeSeconds = exchangeSeconds;
   result.hiddenSeconds = hiddenSeconds;

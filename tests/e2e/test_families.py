@@ -256,7 +256,8 @@ class Encoders(InFolder):
         result = run(binary, "generate", "--weights", FAMILIES / "bert", "--ids", "--prompt", "1 2")
         self.assertEqual(result.returncode, 1)
         self.assertIn("the model takes `segments`, which no texts fill: what they fill is "
-                      "`tokens`, int[B, T]. Run the model from a program of your own", result.stderr)
+                      "`tokens`, int[B, T]. Let arrays fill it, `data arrays(...)`, or run the model from a program of "
+                      "your own", result.stderr)
 
     def test_greedy_answers_through_the_cache(self):
         for case in ("t5", "t5_gated", "mt5"):

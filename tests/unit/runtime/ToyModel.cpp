@@ -281,7 +281,7 @@ struct ToyModel::Parts {
   int64_t tableShape[2], biasShape[1], tokenShape[2], forwardShape[2],
       logitsShape[3], rngShape[1], hyperShape[1], chunkShape[2], oneShape[2],
       rowShape[1], nextShape[2], numberShape[1];
-  tfm_buffer trainInputs[4], trainOutputs[1], evaluateInputs[3],
+  tfm_buffer trainInputs[4], trainOutputs[2], evaluateInputs[3],
       evaluateOutputs[4], forwardInputs[1], forwardOutputs[1], updateInputs[3],
       updateOutputs[1], prefillInputs[3], decodeInputs[2], nextOutputs[1];
   tfm_parameter parameters[2];
@@ -371,7 +371,8 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
   p.trainInputs[2] = p.evaluateInputs[2] = count;
   p.trainInputs[3] = {"rng", TFM_I32, 1, p.rngShape, l.rng};
   p.trainOutputs[0] = p.evaluateOutputs[0] = loss;
-  p.evaluateOutputs[1] = {"losses", TFM_F32, 2, p.tokenShape, l.losses};
+  p.trainOutputs[1] =
+      p.evaluateOutputs[1] = {"losses", TFM_F32, 2, p.tokenShape, l.losses};
   p.evaluateOutputs[2] = {"right", TFM_F32, 2, p.tokenShape, l.right};
   p.evaluateOutputs[3] = {"surprisals", TFM_F32, 2, p.tokenShape, l.surprisals};
   p.forwardInputs[0] = {"tokens", TFM_I32, 2, p.forwardShape, l.forwardTokens};
@@ -442,7 +443,7 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                         .launches = nullptr};
   };
   p.functions[0] =
-      function("train", runTrain, p.trainInputs, 4, p.trainOutputs, 1);
+      function("train", runTrain, p.trainInputs, 4, p.trainOutputs, 2);
   p.functions[1] =
       function("update", runUpdate, p.updateInputs, 1, p.updateOutputs, 1);
   p.functions[2] =
