@@ -219,31 +219,42 @@ private:
            });
   }
 
-  /// Reads elements as they lie in the file, some at a time, and has `use` turn
-  /// them into what the input takes. Where `isGood` is not true of one, throws.
+  /// Reads elements as they lie in the file.
+  template <typename Stored>
+  void readStored(size_t input, uint64_t first, std::span<Stored> out) const {
+    file.readBytes(*arrays[input].entry, first * sizeof(Stored),
+                   {reinterpret_cast<char *>(out.data()), out.size_bytes()});
+  }
+
+  /// Reads elements and has `convert` turn each into what the input takes.
+  /// Where `isGood` is not true of one, throws.
   template <typename Stored, typename T, typename IsGood, typename Convert>
   void readEach(size_t input, uint64_t first, std::span<T> out, IsGood isGood,
                 Convert convert) const {
-    std::array<Stored, 4096> some;
-    for (size_t done = 0; done < out.size();) {
-      size_t count = std::min(out.size() - done, some.size());
-      file.readBytes(
-          *arrays[input].entry, (first + done) * sizeof(Stored),
-          {reinterpret_cast<char *>(some.data()), count * sizeof(Stored)});
-      bool areGood = true;
-      for (size_t i = 0; i < count; ++i) {
-        areGood &= isGood(some[i]);
-        out[done + i] = convert(some[i]);
+    auto requireGood = [&](std::span<const Stored> read, uint64_t at) {
+      auto wrong = std::ranges::find_if_not(read, isGood);
+      if (wrong == read.end())
+        return;
+      at += static_cast<uint64_t>(wrong - read.begin());
+      // What is of 16 bits stands for a float.
+      failOfValue(input, at,
+                  sizeof(Stored) == sizeof(uint16_t)
+                      ? fmt::format("{}", convert(*wrong))
+                      : fmt::format("{}", *wrong));
+    };
+    if constexpr (std::is_same_v<Stored, T>) {
+      readStored(input, first, out);
+      requireGood(out, first);
+    } else {
+      std::array<Stored, 4096> some;
+      for (size_t done = 0; done < out.size(); done += some.size()) {
+        auto read =
+            std::span(some).first(std::min(out.size() - done, some.size()));
+        readStored(input, first + done, read);
+        requireGood(read, first + done);
+        std::ranges::transform(read, out.begin() + static_cast<ptrdiff_t>(done),
+                               convert);
       }
-      if (!areGood) {
-        auto wrong = static_cast<size_t>(
-            std::ranges::find_if_not(some, isGood) - some.begin());
-        failOfValue(input, first + done + wrong,
-                    std::is_same_v<T, float> && sizeof(Stored) < sizeof(T)
-                        ? fmt::format("{}", out[done + wrong])
-                        : fmt::format("{}", some[wrong]));
-      }
-      done += count;
     }
   }
 
