@@ -15,7 +15,7 @@ import unittest
 
 from faults import (ALL, KILLED, Call, Lab, content, differences, digest, in_parallel, report,
                     spread, without_times)
-from support import TFMC, main, run
+from support import TFMC, main, run, save_arrays
 
 TALE = "one fish two fish red fish blue fish\n" * 20
 # Few parameters, and everything that writes: validation, samples, checkpoints. The
@@ -378,9 +378,15 @@ class Commands(unittest.TestCase):
         tiny = TINY.replace("CHECKPOINT", "checkpoint = every(5)")
         (inputs / "tiny.tfm").write_text(tiny)
         (inputs / "wide.tfm").write_text(tiny.replace("  e   =", "  e =  "))
-        binary = cls.lab.root / "tiny"
+        (inputs / "arrays.tfm").write_text("model Arrays {\n  l = Linear(2, 1)\n"
+                                           "  forward(x: [B, 2]) -> [B, 1] { return l(x) }\n}\n"
+                                           "data arrays(\"arrays.safetensors\")\n")
+        save_arrays(inputs / "arrays.safetensors", {"x": ("F16", [2, 2], [1, 2, 3, 4])})
+        binary, arrays = cls.lab.root / "tiny", cls.lab.root / "arrays"
         for command in ([TFMC, "build", "tiny.tfm", "-o", binary],
-                        [binary, "train", "--out", "run", "--threads", "1"]):
+                        [binary, "train", "--out", "run", "--threads", "1"],
+                        [TFMC, "build", "arrays.tfm", "-o", arrays],
+                        [arrays, "export", "--seed", "1", "-o", "weights.safetensors"]):
             result = run(*command, cwd=inputs)
             if result.returncode != 0:
                 raise AssertionError(result.stderr)
@@ -407,6 +413,8 @@ class Commands(unittest.TestCase):
             Command((binary, "export", *weights[1:], "-o", "alone.safetensors"), ("alone.safetensors",)),
             Command((binary, "logits", *weights[1:], "--prompt", "red", "-o", "logits.safetensors"),
                     ("logits.safetensors",)),
+            Command((arrays, "predict", "--weights", "weights.safetensors", "--data", "arrays.safetensors", "-o",
+                     "results.safetensors"), ("results.safetensors",)),
             Command((binary, "eval", *weights[1:])),
             Command((binary, "generate", *weights[1:], "--prompt", "red", "--tokens", "5", "--greedy")),
             Command((binary, "data", "--count", "1")),
@@ -418,6 +426,8 @@ class Commands(unittest.TestCase):
             Command((TFMC, "plot", "run", "-o", "run/log.jsonl"), status=1),
             Command((binary, "export", *weights[1:], "-o", "run/optimizer.safetensors"), status=1),
             Command((binary, "export", "--weights", "fish.safetensors", "-o", "fish.safetensors"), status=1),
+            Command((arrays, "predict", "--weights", "weights.safetensors", "--data", "arrays.safetensors", "-o",
+                     "arrays.safetensors"), status=1),
             Command((binary, "train", "--threads", "1", "--log", "run/model.safetensors"), status=1),
             Command((binary, "train", "--threads", "1", "--log", "tale.txt"), status=1),
         ]
