@@ -38,9 +38,7 @@ EDITS = {
         (r"Processes \*processes = nullptr;", NOBODY),
         (r"std::optional<SharedUpdate> shared;", "static constexpr SharedUpdate *shared = nullptr;")],
     "training/trainer.cpp": [
-        (r"  if \(isTree \|\| this->options\.processes\)\n.*?;\n", ""), (r"bool isTree = .*?;", "constexpr bool isTree = false;"),
-        (r"if \(const Processes \*processes = this->options\.processes\)",
-         "if (constexpr Processes *processes = nullptr; processes)")],
+        (r"  if \(isTree \|\| this->options\.processes\)\n.*?;\n", ""), (r"bool isTree = .*?;", "constexpr bool isTree = false;")],
     "training/evaluator.h": [(r"  Processes \*processes;", "  " + NOBODY)],
     "training/evaluator.cpp": [
         (r"Processes \*processes\)", "Processes *)"), (r", processes\(processes\)", ""),
