@@ -129,18 +129,16 @@ void showArrays(const tfm_function &function, const Recipe &recipe,
 
 void showData(const tfm_model &descriptor, const DataCommand &command) {
   Recipe recipe = recipeOf(descriptor);
-  const tfm_function *trained = findFunction(descriptor, TFM_TRAIN);
   if (!recipe.hasTrain)
     throw InputError(std::string(descriptor.source) +
                      " has no `train` block, which says how long a row of data "
                      "is: add one and build it again");
   DataSpec spec = dataOf(descriptor, recipe, command.data);
   Part part = command.part == "train" ? Part::Train : Part::Validation;
-  if (holdsArrays(spec)) {
-    if (!trained)
-      throw Model::missing(descriptor, TFM_TRAIN);
-    return showArrays(*trained, recipe, spec, command, part);
-  }
+  // What training takes, also of a build that does not train.
+  if (const tfm_function *loss = findFunction(descriptor, TFM_EVALUATE);
+      loss && holdsArrays(spec))
+    return showArrays(*loss, recipe, spec, command, part);
   TokenizerPtr tokenizer =
       findTokenizer(descriptor, recipe,
                     {command.tokenizer, /*weights=*/"", /*ids=*/false,

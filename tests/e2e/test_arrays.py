@@ -158,6 +158,8 @@ class Arrays(InFolder):
         self.assertEqual([row["targets"] for row in shown["rows"]], [[classes[i]] for i in range(3)])
         self.assertEqual(shown["rows"][1]["image"], images[1])
         self.assertIn(f"  known  {int(known[0])}\n", self.ok(model, "data", "--count", "1").stdout)
+        small = self.build("small", IMAGES, "-D", "generate.weights=int8")
+        self.assertEqual(json.loads(self.ok(small, "data", "--count", "3", "--json").stdout), shown)
 
         commands = next(line for line in self.ok(model, "info").stdout.splitlines() if "commands" in line)
         self.assertIn("predict", commands)
