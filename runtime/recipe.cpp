@@ -255,7 +255,9 @@ void readFacts(const json &object, Recipe &recipe) {
       InputFact &input = recipe.inputs[name];
       input.dims = fact.at("dims").get<std::vector<std::string>>();
       if (auto ids = fact.find("ids"); ids != fact.end())
-        input.ids = ids->get<int64_t>();
+        input.ids = ids->get<std::array<int64_t, 2>>();
+      if (auto ignored = fact.find("ignored"); ignored != fact.end())
+        input.ignored = ignored->get<int64_t>();
     }
 }
 

@@ -18,6 +18,7 @@
 #include "runtime/recipe_table.h"
 #include "runtime/tfm_model.h"
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -147,11 +148,13 @@ struct GenerateSpec {
   std::string wholeSequence;
 };
 
-/// What arrays fill: its axes as the model's text calls them, and of ids that
-/// choose rows how many there are rows for.
+/// What arrays fill: its axes as the model's text calls them.
 struct InputFact {
   std::vector<std::string> dims;
-  std::optional<int64_t> ids;
+  /// Of ids that choose rows the first and the last one that has a row.
+  std::optional<std::array<int64_t, 2>> ids;
+  /// Beside these the target that losses leave out.
+  std::optional<int64_t> ignored;
 };
 
 struct Recipe {

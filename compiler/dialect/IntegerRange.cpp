@@ -259,6 +259,14 @@ namespace {
 /// Where ids choose rows, of tables and of logits.
 class Choices {
 public:
+  struct Choice {
+    Operation *op;
+    Value ids;
+    int64_t low, high;
+    /// The target that a loss leaves out.
+    std::optional<int64_t> ignored = {};
+  };
+
   explicit Choices(ModuleOp module) {
     module.walk([&](Operation *op) {
       Choice choice = {};
@@ -268,37 +276,47 @@ public:
       } else if (auto loss = dyn_cast<CrossEntropyOp>(op)) {
         choice = {op, loss.getTargets(), 0,
                   tensorType(loss.getLogits()).getShape().back() - 1};
-        if (auto ignore = loss.getIgnore()) {
-          choice.low = std::min(choice.low, static_cast<int64_t>(*ignore));
-          choice.high = std::max(choice.high, static_cast<int64_t>(*ignore));
-        }
+        if (auto ignore = loss.getIgnore())
+          choice.ignored = static_cast<int64_t>(*ignore);
       }
       if (choice.ids && given.of(choice.ids).isGiven)
         choices.push_back(choice);
     });
   }
 
-  /// The first that has no row for some integers in these ranges.
-  Operation *firstMisfit(const llvm::StringMap<IntegerRange> &inputs) {
+  ArrayRef<Choice> all() const { return choices; }
+
+  /// The first that `fits` says no of, for inputs in these ranges.
+  Operation *
+  firstMisfit(const llvm::StringMap<IntegerRange> &inputs,
+              function_ref<bool(const Choice &, const IntegerRange &)> fits) {
     IntegerRanges ranges(inputs, given);
     for (const Choice &choice : choices) {
       IntegerRange range = ranges.of(choice.ids);
-      if (!range.isGiven &&
-          (range.low < choice.low || range.high > choice.high))
+      if (!range.isGiven && !fits(choice, range))
         return choice.op;
     }
     return nullptr;
   }
 
 private:
-  struct Choice {
-    Operation *op;
-    Value ids;
-    int64_t low, high;
-  };
   SmallVector<Choice> choices;
   IntegerRanges given;
 };
+
+using Choice = Choices::Choice;
+
+/// Whether there is a row for each of these.
+bool hasRows(const Choice &choice, const IntegerRange &range) {
+  return range.low >= choice.low && range.high <= choice.high;
+}
+
+/// The same, or they lie between the rows and what is left out.
+bool hasRowsOrIgnores(const Choice &choice, const IntegerRange &range) {
+  int64_t ignored = choice.ignored.value_or(choice.low);
+  return range.low >= std::min(choice.low, ignored) &&
+         range.high <= std::max(choice.high, ignored);
+}
 
 /// The largest count up to `limit` that fits; more are never better.
 int64_t mostThatFit(int64_t limit, function_ref<bool(int64_t)> fits) {
@@ -310,6 +328,136 @@ int64_t mostThatFit(int64_t limit, function_ref<bool(int64_t)> fits) {
   return good;
 }
 
+/// The input of a function whose elements, and nothing computed of them, a
+/// value has; null of others.
+BlockArgument inputOf(Value value) {
+  while (auto *op = value.getDefiningOp()) {
+    if (!isa<ReshapeOp, TransposeOp, BroadcastOp, SliceOp>(op))
+      return {};
+    value = op->getOperand(0);
+  }
+  auto argument = cast<BlockArgument>(value);
+  return isa<func::FuncOp>(argument.getOwner()->getParentOp())
+             ? argument
+             : BlockArgument();
+}
+
+/// Finds what each input of integers may hold.
+class InputBounds {
+public:
+  explicit InputBounds(ModuleOp module) : choices(module) {
+    module.walk([&](func::FuncOp function) {
+      for (BlockArgument argument : function.getArguments())
+        if (tensorType(argument).getElementType().isInteger(32))
+          ranges[nameOf(argument)] = {};
+    });
+  }
+
+  llvm::StringMap<IdBounds> find() {
+    llvm::StringMap<IdBounds> bounds;
+    for (StringRef name : llvm::to_vector(ranges.keys())) {
+      ranges[name] = firstThatFits(name);
+      // Others are not to fit beside what nothing does.
+      if (ranges[name].low > ranges[name].high) {
+        bounds[name].range = ranges[name];
+        ranges.erase(name);
+      }
+    }
+    growTogether();
+    for (auto &input : ranges)
+      if (growAlone(input.second))
+        bounds[input.first()] = {input.second, ignoredBy(input.first())};
+    return bounds;
+  }
+
+private:
+  static StringRef nameOf(BlockArgument argument) {
+    return nameOfArgument(
+        cast<func::FuncOp>(argument.getOwner()->getParentOp()),
+        argument.getArgNumber());
+  }
+
+  bool fit() { return !choices.firstMisfit(ranges, hasRows); }
+
+  /// The one nearest to 0 that has a row wherever it is all that chooses; an
+  /// empty range where there is none.
+  IntegerRange firstThatFits(StringRef name) {
+    constexpr int64_t farthest = 64;
+    for (int64_t distance = 0; distance <= farthest; ++distance)
+      for (int64_t id : {distance, -distance})
+        if (!choices.firstMisfit({{name, IntegerRange{id, id}}}, hasRows))
+          return {id, id};
+    return {0, -1};
+  }
+
+  /// As many ids as fit of all inputs at once.
+  void growTogether() {
+    const llvm::StringMap<IntegerRange> first = ranges;
+    auto growBy = [&](int64_t count) {
+      for (auto &input : ranges) {
+        const IntegerRange &begin = first.lookup(input.first());
+        input.second.high =
+            std::min(begin.low + count - 1, IntegerRange::highest);
+      }
+      return fit();
+    };
+    growBy(std::max<int64_t>(mostThatFit(IntegerRange::highest, growBy), 1));
+  }
+
+  /// And as many more as fit beside what the others hold by now. False where
+  /// any integer does.
+  bool growAlone(IntegerRange &range) {
+    const IntegerRange begin = range;
+    range = {};
+    if (fit())
+      return false;
+    range = begin;
+    range.high +=
+        mostThatFit(IntegerRange::highest - begin.high, [&](int64_t more) {
+          range.high = begin.high + more;
+          bool isGood = fit();
+          range.high = begin.high;
+          return isGood;
+        });
+    range.low -=
+        mostThatFit(begin.low - IntegerRange::lowest, [&](int64_t more) {
+          range.low = begin.low - more;
+          bool isGood = fit();
+          range.low = begin.low;
+          return isGood;
+        });
+    return true;
+  }
+
+  /// What every loss leaves out that has this input as its targets, where
+  /// nothing else that the input chooses lacks a row for it.
+  std::optional<int64_t> ignoredBy(StringRef name) {
+    auto isOfInput = [&](const Choice &choice) {
+      BlockArgument input = inputOf(choice.ids);
+      return input && nameOf(input) == name;
+    };
+    const IntegerRange range = ranges.lookup(name);
+    for (const Choice &loss : choices.all()) {
+      if (!loss.ignored || !isOfInput(loss) ||
+          (*loss.ignored >= range.low && *loss.ignored <= range.high))
+        continue;
+      llvm::StringMap<IntegerRange> with = ranges;
+      with[name] = {std::min(range.low, *loss.ignored),
+                    std::max(range.high, *loss.ignored)};
+      if (!choices.firstMisfit(
+              with, [&](const Choice &choice, const IntegerRange &ids) {
+                return (isOfInput(choice) && choice.ignored == loss.ignored) ||
+                       hasRows(choice, ids);
+              }))
+        return loss.ignored;
+    }
+    return std::nullopt;
+  }
+
+  Choices choices;
+  llvm::StringMap<IntegerRange> ranges;
+};
+
 } // namespace
 
 int64_t tfm::countTokens(ModuleOp module, int64_t limit, Operation **least) {
@@ -317,7 +465,8 @@ int64_t tfm::countTokens(ModuleOp module, int64_t limit, Operation **least) {
   auto firstMisfit = [&](int64_t count) {
     IntegerRange ids = {0, count - 1};
     return choices.firstMisfit(
-        {{TFM_IN_TOKENS, ids}, {TFM_IN_TARGETS, ids}, {TFM_IN_SOURCE, ids}});
+        {{TFM_IN_TOKENS, ids}, {TFM_IN_TARGETS, ids}, {TFM_IN_SOURCE, ids}},
+        hasRowsOrIgnores);
   };
   int64_t good =
       mostThatFit(limit, [&](int64_t count) { return !firstMisfit(count); });
@@ -326,37 +475,6 @@ int64_t tfm::countTokens(ModuleOp module, int64_t limit, Operation **least) {
   return good;
 }
 
-llvm::StringMap<int64_t> tfm::countIds(ModuleOp module) {
-  SmallVector<StringRef> names;
-  module.walk([&](func::FuncOp function) {
-    for (BlockArgument argument : function.getArguments())
-      if (tensorType(argument).getElementType().isInteger(32)) {
-        StringRef name = nameOfArgument(function, argument.getArgNumber());
-        if (!llvm::is_contained(names, name))
-          names.push_back(name);
-      }
-  });
-  Choices choices(module);
-  llvm::StringMap<IntegerRange> inputs;
-  auto fitAll = [&](int64_t count) {
-    for (StringRef name : names)
-      inputs[name] = {0, count - 1};
-    return !choices.firstMisfit(inputs);
-  };
-  // So many fit in all of them together, and in each by itself more may.
-  fitAll(mostThatFit(IntegerRange::highest, fitAll));
-  llvm::StringMap<int64_t> counts;
-  for (StringRef name : names) {
-    IntegerRange &ids = inputs[name];
-    const IntegerRange together = ids;
-    ids = {};
-    if (!choices.firstMisfit(inputs))
-      continue; // it chooses no rows
-    counts[name] = mostThatFit(IntegerRange::highest, [&](int64_t count) {
-      ids = {0, count - 1};
-      return count <= together.high + 1 || !choices.firstMisfit(inputs);
-    });
-    ids = {0, counts[name] - 1};
-  }
-  return counts;
+llvm::StringMap<IdBounds> tfm::boundsOfInputs(ModuleOp module) {
+  return InputBounds(module).find();
 }

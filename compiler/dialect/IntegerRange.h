@@ -66,9 +66,16 @@ int64_t countTokens(mlir::ModuleOp module,
                     int64_t limit = IntegerRange::highest,
                     mlir::Operation **least = nullptr);
 
-/// The same for every input of integers by itself: how many ids there may be in
-/// it, whatever ids the others have, of those that choose rows.
-llvm::StringMap<int64_t> countIds(mlir::ModuleOp module);
+/// The integers that an input may hold.
+struct IdBounds {
+  IntegerRange range; ///< empty where none was found
+  /// Beside these the target that losses leave out.
+  std::optional<int64_t> ignored;
+};
+
+/// The same for every input of integers by itself: which ids may be in it,
+/// whatever the others hold of theirs, of those that choose rows.
+llvm::StringMap<IdBounds> boundsOfInputs(mlir::ModuleOp module);
 
 } // namespace tfm
 

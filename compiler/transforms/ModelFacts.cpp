@@ -515,7 +515,7 @@ void FactCollector::write(llvm::json::Object &facts) {
 }
 
 /// What arrays fill, by name: its axes in the user's words, and of what chooses
-/// rows how many ids there may be.
+/// rows which ids may be there.
 static llvm::json::Object inputsOf(ModuleOp module) {
   llvm::json::Object inputs;
   module.walk([&](func::FuncOp function) {
@@ -528,8 +528,12 @@ static llvm::json::Object inputsOf(ModuleOp module) {
           llvm::json::Object{{"dims", std::move(words)}};
     }
   });
-  for (const auto &count : countIds(module))
-    (*inputs[count.first()].getAsObject())["ids"] = count.second;
+  for (const auto &[name, bounds] : boundsOfInputs(module)) {
+    llvm::json::Object &input = *inputs[name].getAsObject();
+    input["ids"] = llvm::json::Array{bounds.range.low, bounds.range.high};
+    if (bounds.ignored)
+      input["ignored"] = *bounds.ignored;
+  }
   inputs.erase(TFM_IN_COUNT);
   return inputs;
 }
@@ -540,8 +544,8 @@ std::string tfm::modelFacts(ModuleOp module) {
   if (hasArrays) {
     llvm::json::Object inputs = inputsOf(module);
     if (const llvm::json::Object *tokens = inputs.getObject(TFM_IN_TOKENS))
-      if (std::optional<int64_t> ids = tokens->getInteger("ids"))
-        facts["tokens"] = *ids;
+      if (const llvm::json::Array *ids = tokens->getArray("ids"))
+        facts["tokens"] = ids->back().getAsInteger().value() + 1;
     facts["inputs"] = std::move(inputs);
   }
   auto forward = findProgram(module, ProgramKind::Forward);

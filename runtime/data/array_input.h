@@ -11,6 +11,7 @@
 #include "runtime/recipe.h"
 #include "runtime/tfm_model.h"
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,8 +26,9 @@ struct ArrayInput {
   tfm_dtype type;                 ///< TFM_F32, TFM_I32 or TFM_U8
   std::vector<int64_t> shape;     ///< that of one example
   std::vector<std::string> words; ///< what the model's text calls its axes
-  /// Of what chooses rows of tables or logits: how many there are.
-  std::optional<int64_t> ids = {};
+  /// Of what chooses rows of tables or logits the first and the last that has
+  /// one.
+  std::optional<std::array<int64_t, 2>> ids = {};
   /// Beside these the one that stands where no target counts.
   std::optional<int64_t> ignored = {};
 };

@@ -31,7 +31,6 @@ namespace tfm {
 std::vector<ArrayInput> arrayInputsOf(const tfm_function &function,
                                       const Recipe &recipe) {
   std::vector<ArrayInput> inputs;
-  const TrainSpec &train = recipe.train;
   for (int32_t i = 0; i < function.input_count; ++i) {
     const tfm_buffer &buffer = function.inputs[i];
     const std::string name = buffer.name;
@@ -42,11 +41,8 @@ std::vector<ArrayInput> arrayInputsOf(const tfm_function &function,
     if (auto fact = recipe.inputs.find(name); fact != recipe.inputs.end()) {
       input.words = fact->second.dims;
       input.ids = fact->second.ids;
+      input.ignored = fact->second.ignored;
     }
-    // A loss of the model's own may look it up like any other.
-    if (name == TFM_IN_TARGETS && train.ignoreId &&
-        (train.loss == "cross_entropy" || *train.ignoreId < 0))
-      input.ignored = train.ignoreId;
     inputs.push_back(std::move(input));
   }
   return inputs;
@@ -297,8 +293,8 @@ private:
                       uint64_t first, std::span<int32_t> out) const {
     const ArrayInput &of = inputs[input];
     using Limits = std::numeric_limits<int32_t>;
-    const int64_t least = of.ids ? 0 : int64_t{Limits::min()};
-    const int64_t most = of.ids ? *of.ids - 1 : int64_t{Limits::max()};
+    const auto [least, most] =
+        of.ids.value_or(std::array<int64_t, 2>{Limits::min(), Limits::max()});
     std::array<char, 8 * 4096> some;
     for (size_t done = 0; done < out.size();) {
       size_t count = std::min(out.size() - done, some.size() / width);
@@ -349,6 +345,13 @@ private:
     return nullptr;
   }
 
+  static std::string takenIds(const std::array<int64_t, 2> &ids) {
+    const auto &[first, last] = ids;
+    return first > last
+               ? "no id has a row in all that the model looks up by it"
+               : fmt::format("the model takes ids from {} to {}", first, last);
+  }
+
   /// Of element `at` of an array.
   [[noreturn]] void failOfValue(size_t input, uint64_t at,
                                 const std::string &value) const {
@@ -360,12 +363,12 @@ private:
       at /= size;
     }
     place[0] = at;
-    std::string taken =
-        of.type == TFM_F32  ? "only what is a number of 32 bits trains: leave "
+    std::string taken = of.type == TFM_F32
+                            ? "only what is a number of 32 bits trains: leave "
                               "such examples out, or fill them in"
-        : of.type == TFM_U8 ? "truth values are 0 and 1"
-        : of.ids ? fmt::format("the model takes ids from 0 to {}", *of.ids - 1)
-                 : "the model takes integers of 32 bits";
+                        : of.type == TFM_U8 ? "truth values are 0 and 1"
+                        : of.ids ? takenIds(*of.ids)
+                                 : "the model takes integers of 32 bits";
     if (of.ids && of.ignored)
       taken += fmt::format(", and {} where no target counts", *of.ignored);
     fail(fmt::format("has {} at {}[{}], in its example {}, but {}", value,

@@ -543,6 +543,14 @@ SymbolicValue BuiltinCall::alongAxis() {
 }
 
 static SymbolicValue scan(BuiltinCall &call) {
+  if (const CallArg &x = *call.arg("x");
+      x.value.isNumber() && call.arg("a")->value.isTensorLike()) {
+    call.wrong(x, "x", "a tensor")
+        .help("the decay comes first: `scan(" +
+              call.sources.text(x.range).str() + ", " +
+              call.sources.text(call.arg("a")->range).str() + ")`");
+    return SymbolicValue();
+  }
   auto all = call.along("x");
   if (!all)
     return SymbolicValue();
@@ -556,13 +564,14 @@ static SymbolicValue scan(BuiltinCall &call) {
     return SymbolicValue();
   auto dims = call.tensors.broadcastDims(decay->dims, x.dims);
   if (!dims || *dims != x.dims) {
-    call.reporter
-        .error(201, call.range,
-               "`scan` cannot repeat a decay of " + showShape(decay->dims) +
-                   " to " + showShape(x.dims) +
-                   ", the shape of what it adds up")
-        .help("it is `scan(a, x)`, where `a` broadcasts to `x`; "
-              "`rearrange(a, \"B T -> B T 1\")` gives it an axis at the end");
+    Diagnostic &d = call.reporter.error(
+        201, call.range,
+        "`scan` cannot repeat a decay of " + showShape(decay->dims) + " to " +
+            showShape(x.dims) + ", the shape of what it adds up");
+    d.help("it is `scan(a, x)`, where `a` broadcasts to `x`");
+    if (decay->dims.size() < x.dims.size())
+      call.tensors.helpWithAxes(d, decay->dims, call.sources.text(a.range),
+                                x.dims, "");
     return SymbolicValue();
   }
   return SymbolicValue::tensor(

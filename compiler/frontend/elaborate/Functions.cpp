@@ -372,7 +372,15 @@ SymbolicValue Functions::lossOf(const SymbolicTensor &output,
   Range range = recipe.train.lossRange;
   callStack.push_back({"the loss", nullptr, range});
   SymbolicValue losses;
-  if (recipe.train.lossKind == "mse") {
+  if (recipe.train.lossKind == "mse" && output.dims.size() == 1) {
+    reporter
+        .error(220, range,
+               "`mse` takes the mean over the last axis, but `forward` gives " +
+                   showShape(output.dims, output.elem) + ": that is the batch")
+        .help("one number for each example is [B, 1], in the targets, too: "
+              "`rearrange(y, \"B -> B 1\")`, or leave its last axis where it "
+              "is");
+  } else if (recipe.train.lossKind == "mse") {
     CallArg a, b;
     a.value = SymbolicValue::tensor(output);
     b.value = SymbolicValue::tensor(targets);

@@ -61,7 +61,7 @@ public:
     spec.files = {path};
     spec.validation = validation;
     Recipe recipe;
-    recipe.inputs["id"].ids = 100;
+    recipe.inputs["id"].ids = {0, 99};
     return openArrays(spec, arrayInputsOf(function(), recipe));
   }
 

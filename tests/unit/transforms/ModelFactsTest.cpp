@@ -185,9 +185,22 @@ llvm::json::Value one(llvm::json::Value value) {
   return llvm::json::Array{std::move(value)};
 }
 
-// Of arrays each input has a number of its own: none is less for another one's
-// table.
-TEST(ModelFacts, CountsTheIdsOfEachArray) {
+/// Which ids an array may hold, `1 to 10` or `0 to 2 and -1`; empty where any.
+std::string idsOf(const llvm::json::Object &facts, const char *name) {
+  const llvm::json::Object &input = *facts.getObject("inputs")->getObject(name);
+  const llvm::json::Array *ids = input.getArray("ids");
+  std::string text;
+  if (ids)
+    text = std::to_string(*ids->front().getAsInteger()) + " to " +
+           std::to_string(*ids->back().getAsInteger());
+  if (auto ignored = input.getInteger("ignored"))
+    text += " and " + std::to_string(*ignored);
+  return text;
+}
+
+// Of arrays each input has bounds of its own: none are narrower for another
+// one's table.
+TEST(ModelFacts, BoundsTheIdsOfEachArray) {
   llvm::json::Object facts = factsOfText(
       "model M(vocab = 11, kinds = 5, classes = 3) {\n"
       "  emb  = Embedding(vocab, classes)\n"
@@ -202,15 +215,67 @@ TEST(ModelFacts, CountsTheIdsOfEachArray) {
       "data arrays(\"a.safetensors\")\n"
       "train { batch = 2, sequence = 4, steps = 1 }\n");
   EXPECT_EQ(facts.getInteger("tokens"), 11);
-  auto ids = [&](const char *name) {
-    return facts.getObject("inputs")->getObject(name)->getInteger("ids");
+  EXPECT_EQ(idsOf(facts, "tokens"), "0 to 10");
+  EXPECT_EQ(idsOf(facts, "half"), "-1 to 9"); // quotients go towards 0
+  EXPECT_EQ(idsOf(facts, "more"), "0 to 19"); // beside any token
+  EXPECT_EQ(idsOf(facts, "targets"), "0 to 2");
+  EXPECT_EQ(idsOf(facts, "year"), "");
+  EXPECT_EQ(idsOf(facts, "x"), "");
+}
+
+// They need not begin at 0.
+TEST(ModelFacts, BoundsIdsThatAreComputed) {
+  llvm::json::Object facts = factsOfText(
+      "model M(width = 3) {\n"
+      "  e = Embedding(10, width)\n"
+      "  forward(one: int[B], less: int[B], least: int[B], any: int[B],\n"
+      "          far: int[B]) -> [B, width] {\n"
+      "    return e(one - 1) + e(0 - less) + e(max(least, 0)) + e(any % 10) +\n"
+      "           e(far - 1000)\n"
+      "  }\n"
+      "}\n"
+      "data arrays(\"a.safetensors\")\n"
+      "train { batch = 2, steps = 1 }\n");
+  EXPECT_EQ(idsOf(facts, "one"), "1 to 10");
+  EXPECT_EQ(idsOf(facts, "less"), "-9 to 0");
+  EXPECT_EQ(idsOf(facts, "least"), "-2147483648 to 9");
+  EXPECT_EQ(idsOf(facts, "any"), "");
+  EXPECT_EQ(idsOf(facts, "far"), "0 to -1"); // none is found
+}
+
+// A target that a loss leaves out needs no row there, but in a table.
+TEST(ModelFacts, BoundsTargetsThatAreLeftOut) {
+  auto boundsOf = [](const std::string &loss, const std::string &recipe = "") {
+    return idsOf(factsOfText("model M(width = 3) {\n"
+                             "  e = Embedding(5, width)\n"
+                             "  forward(x: [B, width]) -> [B, width] "
+                             "{ return x * 2.0 }\n" +
+                             loss +
+                             "}\n"
+                             "data arrays(\"a.safetensors\")\n"
+                             "train { batch = 2, steps = 1" +
+                             recipe + " }\n"),
+                 loss.empty() ? "targets" : "y");
   };
-  EXPECT_EQ(ids("tokens"), 11);
-  EXPECT_EQ(ids("half"), 10);
-  EXPECT_EQ(ids("more"), 20); // beside any token
-  EXPECT_EQ(ids("targets"), 3);
-  EXPECT_EQ(ids("year"), std::nullopt);
-  EXPECT_EQ(ids("x"), std::nullopt);
+  auto lossOf = [](const std::string &value) {
+    return "  loss(x: [B, width], y: int[B]) -> [B] { return " + value + " }\n";
+  };
+  EXPECT_EQ(boundsOf("", ", loss = cross_entropy(ignore = -100)"),
+            "0 to 2 and -100");
+  EXPECT_EQ(boundsOf("", ", loss = cross_entropy(ignore = 2)"), "0 to 2");
+  EXPECT_EQ(boundsOf(lossOf("cross_entropy(x, y, ignore = -1)")),
+            "0 to 2 and -1");
+  EXPECT_EQ(boundsOf(lossOf("cross_entropy(x, y)"),
+                     ", loss = cross_entropy(ignore = -1)"),
+            "0 to 2");
+  EXPECT_EQ(boundsOf(lossOf("cross_entropy(x + e(max(y, 0)), y, ignore = -1)")),
+            "0 to 2 and -1");
+  EXPECT_EQ(boundsOf(lossOf("cross_entropy(x + e(y), y, ignore = -1)")),
+            "0 to 2");
+  EXPECT_EQ(boundsOf(lossOf("cross_entropy(x, y, ignore = -1) + "
+                            "cross_entropy(x, y, ignore = -2)")),
+            "0 to 2");
+  EXPECT_EQ(boundsOf(lossOf("cross_entropy(x, y - 1, ignore = -1)")), "1 to 3");
 }
 
 } // namespace
