@@ -113,7 +113,7 @@
 //                              the same whose they are; of equal logits the one
 //                              of the smaller id comes first
 //   out loss       f32 []      evaluate, train: the sum of `losses` / `count`
-//   out losses     f32 [B, T]  evaluate, train: of each target, 0 if ignored
+//   out losses     f32 [B, ..] evaluate, train: of each target, 0 if ignored
 //   out right      f32 [B, T]  evaluate: of a cross entropy, 1 for a target
 //                              that is the most probable token
 //   out surprisals f32 [B, T]  evaluate: of one that smooths labels, what
