@@ -105,22 +105,39 @@ bool isOfRows(TfmBuilder b, ScanOpInterface op) {
 
 /// By doubling (Hillis and Steele 1986): what a step has added up of s elements
 /// before each, the next adds for 2 s. What was added up s before is multiplied
-/// by the decays of as many elements since.
+/// by the decays of as many elements since: `decays` has the products from each
+/// element on. Those of the derivative, which goes in reverse, have one element
+/// more than they need, in front: they are other values than those of the
+/// original, which training then need not keep until there.
 void decompose(TfmBuilder b, ScanOpInterface op) {
   auto axis = static_cast<int64_t>(op.getAxis());
-  int64_t size = tensorType(op.getX()).getDimSize(axis);
+  RankedTensorType type = tensorType(op.getX());
+  int64_t size = type.getDimSize(axis), front = op.getReverse() ? 1 : 0;
   Value sums = op.getX(), decays = op.getDecay();
+  auto typeOf = [&](int64_t count) {
+    SmallVector<int64_t> shape(type.getShape());
+    shape[axis] = count;
+    return type.clone(shape);
+  };
   auto slice = [&](Value of, int64_t start, int64_t count) -> Value {
+    if (std::optional<double> number = floatSplat(of))
+      return splat(b.builder, b.loc, typeOf(count), *number);
     return SliceOp::create(b.builder, b.loc, of, axis, start, count);
   };
+  auto products = [&](int64_t apart, int64_t count) -> Value {
+    if (std::optional<double> number = floatSplat(decays))
+      return splat(b.builder, b.loc, typeOf(count), *number * *number);
+    return b.mul(slice(decays, 0, count), slice(decays, apart, count));
+  };
   if (decays && size > 1)
-    decays = slice(decays, 1, size - 1);
+    decays = slice(decays, 1 - front, size - 1 + front);
   for (int64_t step = 1; step < size; step *= 2) {
     int64_t rest = size - step;
     Value first = slice(sums, 0, rest), last = slice(sums, step, rest);
-    Value longer = !decays           ? b.add(first, last)
-                   : op.getReverse() ? b.fma(decays, last, first)
-                                     : b.fma(decays, first, last);
+    Value since = decays ? slice(decays, front, rest) : Value();
+    Value longer = !since            ? b.add(first, last)
+                   : op.getReverse() ? b.fma(since, last, first)
+                                     : b.fma(since, first, last);
     SmallVector<Value> parts;
     if (op.getReverse())
       parts = {longer, slice(sums, rest, step)};
@@ -128,7 +145,7 @@ void decompose(TfmBuilder b, ScanOpInterface op) {
       parts = {slice(sums, 0, step), longer};
     sums = ConcatOp::create(b.builder, b.loc, parts, axis);
     if (int64_t next = rest - step; decays && next > 0)
-      decays = b.mul(slice(decays, 0, next), slice(decays, step, next));
+      decays = products(step, next + front);
   }
   op->getResult(0).replaceAllUsesWith(sums);
 }

@@ -189,9 +189,9 @@ func.func @scan(%d: tensor<3xf32>, %x: tensor<3xf32>) -> tensor<3xf32> {
 // scans rows, decays go along the last axis, too.
 // CHECK-LABEL: @scan_reverse(
 // CHECK-SAME: %[[D:.*]]: tensor<2x3xf32>, %[[X:.*]]: tensor<2x3xf32>)
-// CHECK: %[[ONE:.*]] = tfm.slice %[[D]] axis 0 start 1 size 1
-// CHECK: %[[FIRST:.*]] = tfm.slice %[[X]] axis 0 start 0 size 1
-// CHECK: %[[LAST:.*]] = tfm.slice %[[X]] axis 0 start 1 size 1
+// CHECK-DAG: %[[ONE:.*]] = tfm.slice %[[D]] axis 0 start 1 size 1
+// CHECK-DAG: %[[FIRST:.*]] = tfm.slice %[[X]] axis 0 start 0 size 1
+// CHECK-DAG: %[[LAST:.*]] = tfm.slice %[[X]] axis 0 start 1 size 1
 // CHECK: %[[LONGER:.*]] = tfm.fma %[[ONE]], %[[LAST]], %[[FIRST]]
 // CHECK: tfm.concat %[[LONGER]], %[[LAST]] axis 0
 // SCANS-LABEL: @scan_reverse(
@@ -204,6 +204,32 @@ func.func @scan(%d: tensor<3xf32>, %x: tensor<3xf32>) -> tensor<3xf32> {
 func.func @scan_reverse(%d: tensor<2x3xf32>, %x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %y = tfm.scan %d, %x axis 0 reverse : tensor<2x3xf32>
   return %y : tensor<2x3xf32>
+}
+
+// A scan and its derivative have products of their own, which nothing keeps for
+// the other.
+// CHECK-LABEL: @scan_both_ways(
+// CHECK: tfm.mul {{.*}} : tensor<1xf32>
+// CHECK: tfm.mul {{.*}} : tensor<2xf32>
+// CHECK-NOT: tfm.mul
+// CHECK: return
+func.func @scan_both_ways(%d: tensor<3xf32>, %x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+  %y = tfm.scan %d, %x axis 0 : tensor<3xf32>
+  %z = tfm.scan %d, %y axis 0 reverse : tensor<3xf32>
+  return %y, %z : tensor<3xf32>, tensor<3xf32>
+}
+
+// Powers of a number are numbers.
+// CHECK-LABEL: @scan_by_a_number(
+// CHECK-DAG: tfm.constant dense<5.000000e-01> : tensor<4xf32>
+// CHECK-DAG: tfm.constant dense<2.500000e-01> : tensor<3xf32>
+// CHECK-DAG: tfm.constant dense<6.250000e-02> : tensor<1xf32>
+// CHECK-NOT: tfm.mul
+// CHECK: return
+func.func @scan_by_a_number(%x: tensor<5xf32>) -> tensor<5xf32> {
+  %d = tfm.constant dense<0.5> : tensor<5xf32>
+  %y = tfm.scan %d, %x axis 0 : tensor<5xf32>
+  return %y : tensor<5xf32>
 }
 
 // The largest, and the first place that has it; then the same of what comes
