@@ -427,9 +427,13 @@ void Trainer::failTogether(const std::string &text) const {
 
 std::string Trainer::divergence(const std::string &what) const {
   if (position.step == 0)
-    return what + " before any update: look at what the model divides by and "
-                  "takes roots, logarithms or powers of, and at the weights "
-                  "that it begins with";
+    return what +
+           " before any update: look at what the model divides by and "
+           "takes roots, logarithms or powers of, at decays of `scan` "
+           "above 1, and at the " +
+           (holdsArrays(recipe.data)
+                ? "size of the numbers that it begins with, weights and data"
+                : "weights that it begins with");
   // Who set a larger rate than the recipe's may go back to that.
   double smaller = std::min(position.lr / 3, recipe.train.optimizer.lr);
   std::string clip = recipe.train.clip > 0
@@ -450,8 +454,10 @@ std::string Trainer::divergence(const std::string &what) const {
         what, lossText(*lossBefore), smaller, clip, whatIsLeft());
   return fmt::format(
       "{}: training has diverged. Try a smaller learning rate (--lr {:g}), "
-      "warmup or clip = {}{}",
-      what, smaller, clip, whatIsLeft());
+      "warmup or clip = {}{}{}",
+      what, smaller, clip,
+      holdsArrays(recipe.data) ? ", and data of about the size of 1" : "",
+      whatIsLeft());
 }
 
 std::string Trainer::whereItStopped() const {
