@@ -14,6 +14,7 @@
 #include "compiler/frontend/elaborate/TableLookups.h"
 #include "compiler/frontend/elaborate/Tensors.h"
 #include "compiler/frontend/elaborate/TreeDeclarer.h"
+#include "runtime/tfm_model.h"
 
 using namespace tfm;
 using namespace tfm::ast;
@@ -86,7 +87,7 @@ void Functions::warnAboutOtherNames(const Method &forward,
     Dims each = {callerDims.get("B"), callerDims.get("T")};
     return input.elem == Elem::Int && Dims(input.dims) == each;
   };
-  bool hasEncoder = readsPrompts(forward);
+  bool hasEncoder = readsPrompts(forward) && !recipe.hasArrays();
   auto isOther = [&](const Emitter::Input &input) {
     return input.name != "tokens" &&
            !(hasEncoder && (input.name == "source" || input.name == "present"));
@@ -225,7 +226,7 @@ const Method *Functions::forwardOfModel() {
 bool Functions::computesExamples() const {
   const Method *forward = findMethod(*tree.root, "forward");
   return recipe.hasArrays() && recipe.train.present &&
-         !takesTextsAlone(*forward);
+         !takesTokensAlone(*forward);
 }
 
 void Functions::beginDims(const FunctionRequest &request) {
@@ -254,6 +255,17 @@ bool Functions::findInputs(Function &function) {
   if (shaped && function.loss)
     shaped = argumentShapes(*function.loss, inputs);
   if (shaped && current.training && !function.loss) {
+    for (const Parameter &input : forward.parameters)
+      if (input.name == TFM_IN_TARGETS) {
+        reporter
+            .error(414, input.range,
+                   "the recipe's loss compares the result of `forward` with "
+                   "`targets`, which is no input beside it")
+            .help("call the input otherwise, or write a `loss` of the model's "
+                  "own, which takes what it compares");
+        callStack.pop_back();
+        return false;
+      }
     std::optional<Emitter::Input> targets = targetsOf(forward);
     shaped = targets.has_value();
     if (shaped)
@@ -263,7 +275,7 @@ bool Functions::findInputs(Function &function) {
   if (!shaped)
     return false;
   if (!current.training)
-    return true;
+    return !computesExamples() || dataFit.fills(forward, inputs);
   // What the loss does not take no array need have.
   if (function.loss && recipe.hasArrays())
     llvm::erase_if(inputs, [&](const Emitter::Input &input) {
@@ -321,6 +333,15 @@ Functions::emitBody(const Function &function) {
 std::optional<std::vector<Emitter::Handle>>
 Functions::emitLoss(const Function &function, const SymbolicValue &result) {
   const auto &[forward, loss, inputs, handles] = function;
+  if (!loss && result.is(SymbolicValue::List)) {
+    reporter
+        .error(220, recipe.train.lossRange,
+               "the recipe's loss compares one result, but `forward` gives " +
+                   Twine(result.items().size()))
+        .help("write a `loss` of the model's own, which takes what it "
+              "compares");
+    return std::nullopt;
+  }
   auto output = tensors.toTensor(result, function.entry().range,
                                  "the result of the model");
   if (!output)
@@ -395,6 +416,12 @@ SymbolicValue Functions::lossOf(const SymbolicTensor &output,
         "cross entropy takes logits [B, T, vocab], but `forward` gives " +
             showShape(output.dims, output.elem));
   } else {
+    if (output.dims.back().value() == 1)
+      diags
+          .warning(220, range,
+                   "a cross entropy over one class is 0 whatever the model "
+                   "gives: nothing is learned")
+          .help("`loss = mse` compares numbers");
     tensors.locate(range);
     losses = SymbolicValue::tensor(
         {emitter.crossEntropy(output.handle, targets.handle,

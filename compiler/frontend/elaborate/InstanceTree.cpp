@@ -116,10 +116,12 @@ bool tfm::readsPrompts(const Method &forward) {
   });
 }
 
-bool tfm::takesTextsAlone(const Method &forward) {
+bool tfm::takesTokensAlone(const Method &forward) {
   return llvm::all_of(forward.parameters, [](const Parameter &parameter) {
-    return parameter.value || parameter.name == TFM_IN_TOKENS ||
-           parameter.name == TFM_IN_SOURCE || parameter.name == TFM_IN_PRESENT;
+    const TypeExpr &type = parameter.type;
+    return !type.hasShape ||
+           (parameter.name == TFM_IN_TOKENS &&
+            elemOf(type.element) == Elem::Int && type.shape.size() == 2);
   });
 }
 

@@ -131,8 +131,9 @@ const ast::Method *findMethod(const Node &node, llvm::StringRef name);
 /// Whether an encoder reads the prompts of a model with this `forward`.
 bool readsPrompts(const ast::Method &forward);
 
-/// Whether it takes nothing but what texts fill.
-bool takesTextsAlone(const ast::Method &forward);
+/// Whether it takes nothing but `tokens: int[.., ..]`, which a text goes on
+/// with also where arrays are what the model is trained with.
+bool takesTokensAlone(const ast::Method &forward);
 
 } // namespace tfm
 

@@ -111,7 +111,7 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   out["sample"] = every(find(train, "sample"), "sample");
   const Method *forward = e.root ? findMethod(*e.root, "forward") : nullptr;
   if (e.train.sampleRange && e.hasArrays() && forward &&
-      !takesTextsAlone(*forward)) {
+      !takesTokensAlone(*forward)) {
     hasNoEffect(*e.train.sampleRange,
                 "`sample` does nothing: no text continues what arrays fill",
                 "leave it out");

@@ -225,6 +225,8 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
     bool isUsed = name == "seed"         ? generated
                   : name == "split_seed" ? !isOneText
                                          : hasExamples;
+    if (!hasTexts && !isUsed)
+      llvm::erase(data.known, name); // nobody is to be shown it
     if (std::optional<Range> entry = given(data, name); entry && !isUsed)
       hasNoEffect(*entry,
                   ("`" + name + "` does nothing: " +
@@ -237,6 +239,8 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
                       .str(),
                   "leave it out");
   }
+  if (!hasTexts)
+    llvm::erase(data.known, "answers_only");
   finish(data, data.kind);
   return std::move(out);
 }
