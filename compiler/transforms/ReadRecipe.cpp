@@ -195,6 +195,18 @@ bool tfm::readsArrays(ModuleOp module) {
   return value && value->getAsString() == "arrays";
 }
 
+int64_t tfm::knownTokens(ModuleOp module) {
+  auto size = keyOf(module, recipe::field("tokenizer.size"));
+  const int64_t own = size ? size->getAsInteger().value_or(0) : 0;
+  auto text = module->getAttrOfType<StringAttr>("tfm.facts");
+  if (!text)
+    return own;
+  const llvm::json::Value facts =
+      llvm::cantFail(llvm::json::parse(text.getValue()));
+  const int64_t rows = facts.getAsObject()->getInteger("tokens").value_or(0);
+  return rows > 0 && own > 0 ? std::min(own, rows) : std::max(own, rows);
+}
+
 int64_t tfm::waitingSums(ModuleOp module) {
   return sumsAsTree(module) ? llvm::countr_zero(static_cast<uint64_t>(
                                   microStepsIfKnown(module)))

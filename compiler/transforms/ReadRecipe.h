@@ -66,6 +66,11 @@ int64_t waitingSums(mlir::ModuleOp module);
 /// Whether `data.kind` of the recipe is `arrays`.
 bool readsArrays(mlir::ModuleOp module);
 
+/// How many token ids texts for the model are made of: those of its tokenizer,
+/// as far as its tables have rows for them; without one those rows, once
+/// `tfm.facts` says how many. 0 where nothing says it.
+int64_t knownTokens(mlir::ModuleOp module);
+
 /// `train.precision` of the recipe: f32, also where there is no `train` block,
 /// or bf16. Fails as `Optimizer::read`.
 mlir::FailureOr<mlir::FloatType> trainingPrecision(mlir::ModuleOp module);

@@ -9,7 +9,9 @@
 
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
+#include "compiler/transforms/ReadRecipe.h"
 #include "compiler/transforms/SplitEncoder.h"
+#include "runtime/tfm_model.h"
 
 using namespace mlir;
 using namespace tfm;
@@ -211,15 +213,22 @@ private:
 
 } // namespace tfm
 
-/// What a program reads besides what is an encoder's.
+/// What a program reads besides what is an encoder's. Arrays fill that, too:
+/// there is no encoder then that reads a prompt.
 static SmallVector<BlockArgument> inputsOf(func::FuncOp forward) {
-  return llvm::filter_to_vector(
-      forward.getArguments(), [](BlockArgument a) { return !isOfEncoder(a); });
+  const bool hasArrays = readsArrays(forward->getParentOfType<ModuleOp>());
+  return llvm::filter_to_vector(forward.getArguments(), [=](BlockArgument a) {
+    return hasArrays || !isOfEncoder(a);
+  });
 }
 
-/// The type of tokens [B, T]; null where there is something else among
-/// `inputs`.
-static RankedTensorType tokensAlone(ArrayRef<BlockArgument> inputs) {
+/// The type of tokens [B, T]; null where a program reads something else, too.
+static RankedTensorType tokensAlone(func::FuncOp forward) {
+  SmallVector<BlockArgument> inputs = inputsOf(forward);
+  // Of several that are alike arrays fill each with its own.
+  if (readsArrays(forward->getParentOfType<ModuleOp>()) &&
+      (inputs.size() != 1 || nameOfArgument(forward, 0) != TFM_IN_TOKENS))
+    return {};
   auto type = inputs.empty()
                   ? RankedTensorType()
                   : dyn_cast<RankedTensorType>(inputs.front().getType());
@@ -232,8 +241,7 @@ static RankedTensorType tokensAlone(ArrayRef<BlockArgument> inputs) {
 SequenceAnalysis::SequenceAnalysis(func::FuncOp forward) {
   TagRules rules(*this);
   Block &block = forward.getBody().front();
-  SmallVector<BlockArgument> arguments = inputsOf(forward);
-  RankedTensorType input = tokensAlone(arguments);
+  RankedTensorType input = tokensAlone(forward);
   if (!input) {
     rules.fail(forward, "an input other than tokens [B, T]");
     return;
@@ -248,7 +256,7 @@ SequenceAnalysis::SequenceAnalysis(func::FuncOp forward) {
   if (sizes[0] > 1)
     tag.batch.axis = 0;
   tag.time.axis = 1;
-  for (BlockArgument arg : arguments)
+  for (BlockArgument arg : inputsOf(forward))
     tags[arg] = tag;
   if (!rules.visitBlock(block))
     return;
@@ -261,11 +269,13 @@ SequenceAnalysis::SequenceAnalysis(func::FuncOp forward) {
 }
 
 bool tfm::generates(func::FuncOp forward) {
-  RankedTensorType tokens = tokensAlone(inputsOf(forward));
+  RankedTensorType tokens = tokensAlone(forward);
   if (!tokens || forward.getNumResults() == 0)
     return false;
   auto logits = cast<RankedTensorType>(forward.getResultTypes().front());
   return logits.getRank() == 3 && logits.getDimSize(2) > 1 &&
+         logits.getDimSize(2) >=
+             knownTokens(forward->getParentOfType<ModuleOp>()) &&
          logits.getElementType().isF32() &&
          logits.getShape().drop_back() == tokens.getShape();
 }

@@ -10,6 +10,7 @@
 #include "runtime/device/choose_device.h"
 #include "runtime/device/nccl.h"
 #include "runtime/device/variant.h"
+#include "runtime/generation/logits_source.h"
 #include "runtime/model/memory_needed.h"
 #include "runtime/support/error.h"
 #include "runtime/support/memory.h"
@@ -119,12 +120,21 @@ std::vector<std::string> refusedCommands(const tfm_model &model) {
     const tfm_function *function = findFunction(model, name);
     if (!function)
       return false;
-    // Arrays fill all, but no text continues what they do.
-    if (holdsArrays(recipe.data) && name != TFM_FORWARD)
+    if (holdsArrays(recipe.data)) // they fill all
       return true;
     try {
       Model::requireFilled(*function, filled);
-      return name != TFM_FORWARD || Model::givesLogits(model, *function);
+      return true;
+    } catch (const InputError &) {
+      return false;
+    }
+  };
+  auto continuesTexts = [&] {
+    const tfm_function *forward = findFunction(model, TFM_FORWARD);
+    try {
+      if (forward)
+        requireTakesTexts(model, *forward);
+      return forward && Model::givesLogits(model, *forward);
     } catch (const InputError &) {
       return false;
     }
@@ -135,7 +145,7 @@ std::vector<std::string> refusedCommands(const tfm_model &model) {
     refused.emplace_back("train");
   if (!runs(TFM_EVALUATE, {TFM_IN_TOKENS, TFM_IN_TARGETS, TFM_IN_COUNT}))
     refused.emplace_back("eval");
-  if (!runs(TFM_FORWARD, {TFM_IN_TOKENS})) {
+  if (!continuesTexts()) {
     refused.emplace_back("generate");
     refused.emplace_back("logits");
   }

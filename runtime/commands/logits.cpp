@@ -14,6 +14,7 @@
 #include "runtime/files/run_folder.h"
 #include "runtime/files/text_settings.h"
 #include "runtime/files/weights.h"
+#include "runtime/generation/logits_source.h"
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
 #include "runtime/support/progress.h"
@@ -97,7 +98,7 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
                  command.processes);
   Model model(descriptor, *device);
   const tfm_function &forward = model.function(TFM_FORWARD);
-  Model::requireFilled(forward, {TFM_IN_TOKENS});
+  requireTakesTexts(descriptor, forward);
   model.requireLogits();
   const tfm_buffer &tokens = Model::input(forward, TFM_IN_TOKENS);
   const tfm_buffer &logits = Model::output(forward, TFM_OUT_LOGITS);

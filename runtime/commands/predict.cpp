@@ -8,8 +8,10 @@
 #include "runtime/commands/commands.h"
 
 #include "runtime/device/choose_device.h"
+#include "runtime/files/find_tokenizer.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/weights.h"
+#include "runtime/generation/logits_source.h"
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
 #include "runtime/support/progress.h"
@@ -18,26 +20,50 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <iterator>
 
 namespace tfm {
 
 namespace {
 
+/// A function that takes and gives `[B, T, ...]`, for examples that may have
+/// fewer than its positions.
+struct Positions {
+  int64_t taken; ///< by the function
+  int64_t used;  ///< by an example, the first ones
+};
+
 /// A result of `forward`, of all examples.
 class Result {
 public:
-  /// Throws InputError where it has no row for each of `batch` examples.
+  /// Throws InputError where it has no row for each of `batch` examples, or
+  /// not a part of it for each of their positions, where there are some unused.
   Result(const tfm_buffer &buffer, std::string name, int64_t batch,
-         int64_t examples)
-      : buffer(buffer), name(std::move(name)) {
-    if (buffer.rank == 0 || buffer.shape[0] != batch)
+         int64_t examples, const std::optional<Positions> &positions)
+      : buffer(buffer), name(std::move(name)),
+        shape(buffer.shape, buffer.shape + buffer.rank) {
+    if (shape.empty() || shape[0] != batch)
       throw InputError(fmt::format(
           "the result `{}` of `forward` is [{}], without a row for each of {} "
           "examples: give it the first axis `B`",
-          this->name, fmt::join(buffer.shape, buffer.shape + buffer.rank, ", "),
-          batch));
-    width = Model::elements(buffer.rank - 1, buffer.shape + 1);
+          this->name, fmt::join(shape, ", "), batch));
+    stride = Model::elements(buffer.rank - 1, buffer.shape + 1);
+    if (positions && (shape.size() < 2 || shape[1] != positions->taken))
+      failOfPositions(*positions);
+    if (positions)
+      shape[1] = positions->used;
+    width = Model::elements(buffer.rank - 1, shape.data() + 1);
+    shape[0] = examples;
     values.resize(static_cast<size_t>(examples) * width);
+  }
+
+  /// What is to be done where all positions have a part in a result.
+  [[noreturn]] static void failOfPositions(const Positions &positions) {
+    throw InputError(fmt::format(
+        "`forward` looks at {0} tokens at once, and its result cannot be told "
+        "from what fills up an example of {1}: train the model with as many as "
+        "it looks at (-D train.sequence={0}, or -D context={1})",
+        positions.taken, positions.used));
   }
 
   /// Takes the first `count` rows that the model gave as those from `first` on.
@@ -67,27 +93,75 @@ public:
     return count;
   }
 
-  FloatTensor tensor() const {
-    std::vector<int64_t> shape(buffer.shape, buffer.shape + buffer.rank);
-    shape[0] = static_cast<int64_t>(values.size() / width);
-    return hostTensor(name, shape, values.data());
+  /// That of an example.
+  std::span<const float> row(int64_t example) const {
+    return std::span(values).subspan(static_cast<size_t>(example) * width,
+                                     width);
   }
+
+  FloatTensor tensor() const { return hostTensor(name, shape, values.data()); }
 
 private:
   template <typename T>
   void takeAs(const Model &model, int64_t first, int64_t count) {
     PendingRead<T> read =
-        model.read<T>(buffer, 0, static_cast<size_t>(count) * width);
-    std::ranges::transform(read.values(),
-                           values.begin() + first * static_cast<int64_t>(width),
-                           [](T value) { return static_cast<float>(value); });
+        model.read<T>(buffer, 0, static_cast<size_t>(count) * stride);
+    for (int64_t row = 0; row < count; ++row)
+      std::ranges::transform(
+          read.values().subspan(static_cast<size_t>(row) * stride, width),
+          values.begin() + (first + row) * static_cast<int64_t>(width),
+          [](T value) { return static_cast<float>(value); });
   }
 
   const tfm_buffer &buffer;
   std::string name;
-  size_t width = 0;
+  std::vector<int64_t> shape; ///< of all examples
+  size_t stride = 0;          ///< elements of a row as `forward` gives it
+  size_t width = 0;           ///< those of it that are taken
   std::vector<float> values;
 };
+
+/// Where a model of `tokens` alone looks at more of them than it is trained
+/// with, as it generates longer texts.
+std::optional<Positions> unusedPositions(const tfm_function &forward,
+                                         const tfm_function *evaluated) {
+  const tfm_buffer *all = Model::findInput(forward, TFM_IN_TOKENS);
+  const tfm_buffer *trained =
+      evaluated ? Model::findInput(*evaluated, TFM_IN_TOKENS) : nullptr;
+  if (forward.input_count != 1 || !all || !trained || all->rank != 2 ||
+      trained->rank != 2 || trained->shape[1] >= all->shape[1])
+    return std::nullopt;
+  return Positions{all->shape[1], trained->shape[1]};
+}
+
+/// Throws InputError where the results of the first example, which row 0 has,
+/// depend on what stands in positions that it does not use.
+void requireOwnResults(Model &model, const tfm_function &forward, Rows &rows,
+                       const Positions &positions, std::span<Result> results) {
+  if (model.find(TFM_DECODE)) // what can be evaluated with a cache is causal
+    return;
+  std::vector<float> values;
+  auto resultsBefore = [&](std::span<const int32_t> right) {
+    {
+      PendingWrite<int32_t> write =
+          model.write<int32_t>(Model::input(forward, TFM_IN_TOKENS));
+      std::ranges::fill(write.values(), 0);
+      auto behind =
+          std::ranges::copy(rows.tokens(0), write.values().begin()).out;
+      std::ranges::copy(right, behind);
+    }
+    model.run(forward);
+    values.clear();
+    for (Result &result : results) {
+      result.take(model, 0, 1);
+      std::ranges::copy(result.row(0), std::back_inserter(values));
+    }
+    return std::span<const float>(values);
+  };
+  if (!staysTheSame(static_cast<size_t>(positions.taken - positions.used),
+                    vocabularyOf(model.descriptor()), resultsBefore))
+    Result::failOfPositions(positions);
+}
 
 } // namespace
 
@@ -107,8 +181,15 @@ void predict(const tfm_model &descriptor, const PredictCommand &command) {
   DataSpec spec = dataOf(descriptor, recipe, command.data);
   spec.validation = 0;
   spec.validationFiles.clear();
+  // An example has as many tokens as those of training had.
+  const tfm_function *evaluated = findFunction(descriptor, TFM_EVALUATE);
+  const std::optional<Positions> positions =
+      unusedPositions(*function, evaluated);
+  tfm_function taken = *function;
+  if (positions)
+    taken.inputs = &Model::input(*evaluated, TFM_IN_TOKENS);
   std::unique_ptr<Dataset> data =
-      openArrays(spec, arrayInputsOf(*function, recipe));
+      openArrays(spec, arrayInputsOf(taken, recipe));
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);
@@ -117,22 +198,23 @@ void predict(const tfm_model &descriptor, const PredictCommand &command) {
   loadWeights(command, model);
 
   const tfm_function &forward = model.function(TFM_FORWARD);
-  Rows rows(forward, Rows::takenBy(forward));
+  Rows rows(taken, Rows::takenBy(forward));
   const int64_t examples = data->windows(Part::Train);
   std::vector<Result> results;
   for (int32_t i = 0; i < forward.output_count; ++i)
     results.emplace_back(
         forward.outputs[i],
         forward.output_count == 1 ? "output" : "output." + std::to_string(i),
-        rows.count(), examples);
+        rows.count(), examples, positions);
+  if (positions) {
+    data->fill(Part::Train, 0, rows, 0);
+    requireOwnResults(model, forward, rows, *positions, results);
+  }
   for (int64_t first = 0; first < examples; first += rows.count()) {
     const int64_t count = std::min(rows.count(), examples - first);
     for (int64_t row = 0; row < rows.count(); ++row)
-      if (row < count)
-        data->fill(Part::Train, first + row, rows, row);
-      else
-        rows.clear(row, /*target=*/0);
-    rows.write(model);
+      data->fill(Part::Train, (first + row) % examples, rows, row);
+    rows.writeTo(forward, model, 0);
     model.run(forward);
     for (Result &result : results)
       result.take(model, first, count);

@@ -10,6 +10,7 @@
 #include "runtime/files/find_chat.h"
 #include "runtime/files/find_tokenizer.h"
 #include "runtime/files/text_settings.h"
+#include "runtime/generation/logits_source.h"
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
 #include "runtime/support/progress.h"
@@ -28,7 +29,7 @@ TokenizerPtr tokenizerFor(const tfm_model &descriptor,
                           const Recipe &recipe) {
   // Where no text fills the model, none is missing.
   if (const tfm_function *forward = findFunction(descriptor, TFM_FORWARD))
-    Model::requireFilled(*forward, {TFM_IN_TOKENS});
+    requireTakesTexts(descriptor, *forward);
   return findTokenizer(descriptor, recipe,
                        {command.tokenizer, command.weights, command.ids,
                         /*idsWithout=*/true});

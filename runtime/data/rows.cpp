@@ -95,18 +95,6 @@ void Rows::setSource(int64_t row, std::span<const int32_t> text,
   std::ranges::fill(present.subspan(text.size()), uint8_t{0});
 }
 
-void Rows::clear(int64_t row, int32_t target) {
-  for (Input &input : all)
-    std::visit(
-        [&]<typename T>(const std::vector<T> &) {
-          std::ranges::fill(input.row<T>(row),
-                            std::is_same_v<T, uint8_t> ? T{1} : T{0});
-        },
-        input.values);
-  if (targetsInput != none)
-    std::ranges::fill(targets(row), target);
-}
-
 int64_t Rows::counting(int64_t row, int64_t valid,
                        std::optional<int32_t> ignored) {
   if (!ignored || !hasTargetEach)

@@ -66,10 +66,6 @@ public:
   /// behind it with `padding`.
   void setSource(int64_t row, std::span<const int32_t> text, int32_t padding);
 
-  /// Makes a row one of nothing: zeros, the target `target`, and all of a mask,
-  /// as softmax over nothing is no number.
-  void clear(int64_t row, int32_t target);
-
   /// Whether loss `index` of a row counts: its target is not `ignored`. Without
   /// a target for each loss all of them do.
   bool counts(int64_t row, int64_t index, std::optional<int32_t> ignored) {

@@ -7,6 +7,7 @@
 
 #include "runtime/generation/logits_source.h"
 
+#include "runtime/data/array_input.h"
 #include "runtime/data/source_input.h"
 #include "runtime/device/in_pieces.h"
 #include "runtime/files/find_tokenizer.h"
@@ -530,6 +531,46 @@ private:
 
 } // namespace
 
+void requireTakesTexts(const tfm_model &model, const tfm_function &forward) {
+  if (!holdsArrays(recipeOf(model).data))
+    return Model::requireFilled(forward, {TFM_IN_TOKENS});
+  for (int32_t i = 0; i < forward.input_count; ++i) {
+    const tfm_buffer &input = forward.inputs[i];
+    if (input.name != std::string_view(TFM_IN_TOKENS) ||
+        input.dtype != TFM_I32 || input.rank != 2)
+      throw InputError(fmt::format(
+          "{} takes `{}`, which arrays fill, and no text: `predict` writes "
+          "what it makes of the arrays of a file",
+          model.name, input.name));
+  }
+}
+
+bool staysTheSame(
+    size_t length, int64_t vocabulary,
+    const std::function<std::span<const float>(std::span<const int32_t> right)>
+        &results) {
+  std::vector<int32_t> right(length, 0);
+  std::span<const float> given = results(right);
+  const std::vector<float> first(given.begin(), given.end());
+  // What is no number is no sign of it, and is said where it is used.
+  auto isSame = [](float x, float y) {
+    return x == y || (std::isnan(x) && std::isnan(y));
+  };
+  auto stays = [&] {
+    return std::ranges::equal(first, results(right), isSame);
+  };
+  std::ranges::fill(right, static_cast<int32_t>(vocabulary) - 1);
+  bool isSameAgain = stays();
+  // Of these two tokens a choice among the positions may take none.
+  std::minstd_rand draw;
+  for (int tries = 0; isSameAgain && tries < 6; ++tries) {
+    for (int32_t &token : right)
+      token = static_cast<int32_t>(draw() % static_cast<uint32_t>(vocabulary));
+    isSameAgain = stays();
+  }
+  return isSameAgain;
+}
+
 void requireOwnLogits(Model &model, std::span<const int32_t> text) {
   if (model.find(TFM_DECODE)) // what can be evaluated with a cache is causal
     return;
@@ -537,27 +578,11 @@ void requireOwnLogits(Model &model, std::span<const int32_t> text) {
   int64_t length = forward.length();
   if (static_cast<int64_t>(text.size()) >= length)
     return;
-  auto vocabulary = static_cast<uint32_t>(vocabularyOf(model.descriptor()));
-  std::vector<int32_t> right(static_cast<size_t>(length), 0);
-  std::span<const float> logits = forward.logits(text, right);
-  const std::vector<float> first(logits.begin(), logits.end());
-  // What is no number is no sign of it, and is said where a token is chosen.
-  auto isSame = [](float x, float y) {
-    return x == y || (std::isnan(x) && std::isnan(y));
-  };
-  auto stays = [&] {
-    return std::ranges::equal(first, forward.logits(text, right), isSame);
-  };
-  std::ranges::fill(right, static_cast<int32_t>(vocabulary) - 1);
-  bool isOwn = stays();
-  // Of these two tokens a choice among the positions may take none.
-  std::minstd_rand draw;
-  for (int tries = 0; isOwn && tries < 6; ++tries) {
-    for (int32_t &token : right)
-      token = static_cast<int32_t>(draw() % vocabulary);
-    isOwn = stays();
-  }
-  if (isOwn)
+  if (staysTheSame(static_cast<size_t>(length),
+                   vocabularyOf(model.descriptor()),
+                   [&](std::span<const int32_t> right) {
+                     return forward.logits(text, right);
+                   }))
     return;
   std::string obstacle = recipeOf(model.descriptor()).generate.wholeSequence;
   if (forward.sourceLength() > 0)
@@ -604,7 +629,7 @@ cachedSequence(Model &model, int64_t context,
 std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context,
                                          std::optional<AnswerMarks> answers) {
   if (const tfm_function *forward = model.find(TFM_FORWARD)) {
-    Model::requireFilled(*forward, {TFM_IN_TOKENS});
+    requireTakesTexts(model.descriptor(), *forward);
     model.requireLogits();
     requireRows(model);
   }

@@ -113,6 +113,17 @@ std::unique_ptr<LogitsSource>
 wholeSequence(Model &model, int64_t context,
               std::optional<AnswerMarks> answers = std::nullopt);
 
+/// Throws InputError where texts do not fill `forward` of a model, the tokens
+/// and what an encoder reads.
+void requireTakesTexts(const tfm_model &model, const tfm_function &forward);
+
+/// Whether `results`, given what stands right of a text in so many positions,
+/// are the same for whatever of `vocabulary` tokens that is.
+bool staysTheSame(
+    size_t length, int64_t vocabulary,
+    const std::function<std::span<const float>(std::span<const int32_t> right)>
+        &results);
+
 /// Throws InputError where the logits after `text` depend on what stands right
 /// of it in `forward`, as in a model that is not causal: only a text that fills
 /// its positions has logits there.

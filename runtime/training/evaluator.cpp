@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 #include <tuple>
 
 namespace tfm {
@@ -61,12 +62,11 @@ int64_t Evaluator::windowsOf(Part part, int64_t batches) const {
 int64_t Evaluator::readWindow(Part part, int64_t index, int64_t wanted,
                               int64_t row) {
   int64_t &of = valid[static_cast<size_t>(row)];
-  if (index >= wanted) {
-    rows.clear(row, ignore.value_or(0));
-    return of = 0;
-  }
-  int64_t start = data.windowStart(part, index * data.windows(part) / wanted);
+  const int64_t number = index % wanted;
+  int64_t start = data.windowStart(part, number * data.windows(part) / wanted);
   of = data.fill(part, start, rows, row);
+  if (index >= wanted)
+    of = 0;
   return rows.counting(row, of, ignore);
 }
 
@@ -151,9 +151,11 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure,
   Evaluation result;
   result.targets = sums.targets;
   if (result.targets == 0 && data.windows(part) > 0)
-    throw InputError("there is nothing to evaluate: none of the targets in the "
-                     "validation part of the data counts, all of them are what "
-                     "the loss ignores; name another file with --data");
+    throw InputError(fmt::format(
+        "there is nothing to evaluate: none of the targets in the {} counts, "
+        "all of them are what the loss ignores; name another file with --data",
+        data.windows(Part::Train) > 0 ? "validation part of the data"
+                                      : "data"));
   if (result.targets == 0)
     throw InputError("there is nothing to evaluate: the validation part of the "
                      "data is empty; name a file with --data, or build with "

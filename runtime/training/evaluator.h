@@ -73,7 +73,9 @@ public:
 private:
   /// How many windows of the part are read for so many batches; 0 for all.
   int64_t windowsOf(Part part, int64_t batches) const;
-  /// Reads window `index` of `wanted` into a row; how many targets count.
+  /// Reads window `index` of `wanted` into a row; how many targets count. Where
+  /// windows run out, the first ones fill the batch up again: losses that hold
+  /// the rows against each other then meet none but those of the data.
   int64_t readWindow(Part part, int64_t index, int64_t wanted, int64_t row);
   /// Sums over the targets that count.
   struct Sums {

@@ -168,7 +168,8 @@ void Trainer::openRun() {
     texts = textSettingsOf(from, tokenizer.size());
   if (isNew)
     addEndTokens(texts, defaultOptions(recipe, tokenizer).endTokens);
-  if (isNew && recipe.hasEncoder)
+  // Where arrays are the prompts no text is answered.
+  if (isNew && recipe.hasEncoder && !holdsArrays(recipe.data))
     setAnswerBegin(texts, answerMarks(recipe, tokenizer, "").begin);
   if (isNew)
     takeChat();

@@ -165,6 +165,119 @@ class Arrays(InFolder):
         self.assertIn("predict", commands)
         self.assertNotIn("generate", commands)
 
+    def test_tokens_are_predicted_at_the_length_of_training(self):
+        text = """
+model M(vocab = 7, context = 12, width = 8, causal = true) {
+  wte  = Embedding(vocab, width)
+  attn = SelfAttention(width, 2, causal = causal)
+  head = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    x = wte(tokens)
+    return head(x + attn(x))
+  }
+}
+data arrays("tokens.safetensors")
+train { batch = 2, sequence = 5, steps = 4 }
+"""
+        dice = random.Random(5)
+        tokens, targets = ([dice.randrange(7) for _ in range(3 * 5)] for _ in range(2))
+        save_arrays(self.path("tokens.safetensors"), {"tokens": ("I32", [3, 5], tokens), "targets": ("I64", [3, 5], targets)})
+        predict = ("predict", "--weights", "tokens_run", "--data", "tokens.safetensors", "-o")
+        model = self.build("tokens", text)
+        self.ok(model, "train", "--out", "tokens_run")
+        self.ok(model, *predict, "five.safetensors")
+        dtype, shape, logits = load_arrays(self.path("five.safetensors"))["output"]
+        self.assertEqual((dtype, shape), ("F32", [3, 5, 7]))
+        told = json.loads(self.ok(model, "eval", "--weights", "tokens_run", "--data", "tokens.safetensors", "--json").stdout)
+        rows = [logits[at:at + 7] for at in range(0, len(logits), 7)]
+        losses = [math.log(sum(map(math.exp, row))) - row[target] for row, target in zip(rows, targets)]
+        self.assertAlmostEqual(told["loss"], sum(losses) / len(losses), delta=1e-6)
+        self.assertIn("generate", self.ok(model, "info").stdout)
+        self.ok(model, "generate", "--weights", "tokens_run", "--prompt", "1 2", "--tokens", "8")
+        # Behind an example there is nothing that a model of all positions could look at.
+        both = self.build("both", text, "-D", "causal=false")
+        self.refused("`forward` looks at 12 tokens at once, and its result cannot be told from what fills up an example "
+                     "of 5: train the model with as many as it looks at (-D train.sequence=12, or -D context=5)",
+                     both, *predict, "none.safetensors")
+        self.ok(self.build("short", text, "-D", "causal=false", "-D", "context=5"), *predict, "both.safetensors")
+        longer = self.build("longer", text, "-D", "train.sequence=12")
+        self.refused("but the model takes [examples, 12], [B, T]: build it with -D train.sequence=5", longer, *predict,
+                     "none.safetensors")
+
+    def test_source_and_tokens_are_arrays_like_others(self):
+        model = self.build("translate", """
+model M(vocab = 5, width = 4) {
+  e = Embedding(vocab, width)
+  h = Linear(width, vocab)
+  forward(source: int[B, S], present: bool[B, S], tokens: int[B, T]) -> [B, T, vocab] {
+    return h(e(tokens) + sum(e(source) * rearrange(float(present), "B S -> B S 1"), axis = S))
+  }
+}
+data arrays("pairs.safetensors")
+train { batch = 2, sequence = 3, S = 2, steps = 2 }
+""")
+        arrays = {"source": ("U8", [3, 2], [0, 1, 2, 3, 4, 0]), "present": ("BOOL", [3, 2], [1, 1, 1, 0, 0, 0]),
+                  "tokens": ("U8", [3, 3], [1, 2, 3, 4, 0, 1, 2, 3, 4])}
+        targets = [2, 3, 4, 0, 1, 2, 3, 4, 0]
+        save_arrays(self.path("pairs.safetensors"), {**arrays, "targets": ("I8", [3, 3], targets)})
+        result = self.ok(model, "train", "--out", "translate_run")
+        self.assertNotIn("begin", result.stderr)
+        told = json.loads(self.ok(model, "eval", "--weights", "translate_run", "--data", "pairs.safetensors", "--json").stdout)
+        self.ok(model, "predict", "--weights", "translate_run", "--data", "pairs.safetensors", "-o", "said.safetensors")
+        _, shape, logits = load_arrays(self.path("said.safetensors"))["output"]
+        self.assertEqual(shape, [3, 3, 5])
+        rows = [logits[at:at + 5] for at in range(0, len(logits), 5)]
+        losses = [math.log(sum(map(math.exp, row))) - row[target] for row, target in zip(rows, targets)]
+        self.assertAlmostEqual(told["loss"], sum(losses) / len(losses), delta=1e-6)
+        self.assertNotIn("generate", next(line for line in self.ok(model, "info").stdout.splitlines() if "commands" in line))
+        for command in (["generate"], ["logits", "-o", "none.safetensors"]):
+            self.refused("M takes `source`, which arrays fill, and no text: `predict` writes what it makes of the arrays of "
+                         "a file", model, *command, "--weights", "translate_run", "--prompt", "1 2")
+
+    def test_the_last_batch_is_filled_up_with_examples(self):
+        # What looks across the batch meets no rows but those of the data: of 3 examples in twos the last one, and the
+        # first one again.
+        model = self.build("across", """
+model M {
+  param w: [1] = 1.0
+  forward(x: [B, 1]) -> [B, 1] { return w * (x - mean(x, axis = B)) }
+}
+data arrays("across.safetensors")
+train { batch = 2, steps = 1, loss = mse }
+""")
+        save_arrays(self.path("across.safetensors"), {"x": ("F32", [3, 1], [1, 5, 9]), "targets": ("F32", [3, 1], [0, 0, 0])})
+        self.ok(model, "export", "--seed", "1", "-o", "ones.safetensors")
+        use = ("--weights", "ones.safetensors", "--data", "across.safetensors")
+        self.ok(model, "predict", *use, "-o", "said.safetensors")
+        self.assertEqual(load_arrays(self.path("said.safetensors"))["output"], ("F32", [3, 1], [-2, 2, 4]))
+        told = json.loads(self.ok(model, "eval", *use, "--json").stdout)
+        self.assertEqual((told["loss"], told["targets"]), ((4 + 4 + 16) / 3, 3))
+
+    def test_a_class_for_each_token_is_no_generation(self):
+        with open(self.path("tags.tfm"), "w", encoding="utf-8") as file:
+            file.write("""
+model Tags(vocab = 9, tags = 4, width = 8) {
+  wte  = Embedding(vocab, width)
+  attn = SelfAttention(width, 2, causal = false)
+  head = Linear(width, tags)
+  forward(tokens: int[B, T]) -> [B, T, tags] {
+    x = wte(tokens)
+    return head(x + attn(x))
+  }
+}
+data arrays("tags.safetensors")
+train { batch = 2, sequence = 5, steps = 4 }
+""")
+        result = tfmc("build", "tags.tfm", "-o", "tags", cwd=self.folder)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertNotIn("generat", self.ok(self.path("tags"), "info").stdout)
+        with open(self.path("tags.tfm"), encoding="utf-8") as file:
+            text = file.read().replace("tags = 4", "tags = 9")
+        with open(self.path("words.tfm"), "w", encoding="utf-8") as file:
+            file.write(text)
+        result = tfmc("build", "words.tfm", "-o", "words", cwd=self.folder)
+        self.assertIn("note: generation evaluates the whole sequence for every token", result.stderr)
+
     def test_a_resumed_run_has_the_same_bits(self):
         save_series(self.path("train.safetensors"), 10)
         model = self.build("resumed", SERIES % (", validation = 0.2, split_seed = 7", 3, 2, 6, ", validate = every(2)"))
