@@ -174,7 +174,7 @@ std::unique_ptr<Dataset> openData(const CommonOptions &options,
       advising(options, recipe, [&] { return openDataset(request); });
   if (options.speaks())
     for (const std::string &note : data->notes())
-      say("note: " + note + "\n");
+      say("note: " + printable(note) + "\n");
   if (std::string seen = trainedAndValidated(request.spec);
       options.speaks() && !seen.empty())
     say(printable("warning: " + seen +

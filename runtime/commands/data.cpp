@@ -79,6 +79,9 @@ std::string textOf(float value) {
 }
 std::string textOf(int32_t value) { return std::to_string(value); }
 
+/// How many numbers of an array people are shown of an example.
+constexpr size_t shownNumbers = 12;
+
 /// Shows data that is arrays.
 void showArrays(const tfm_function &function, const Recipe &recipe,
                 const DataSpec &spec, const DataCommand &command, Part part) {
@@ -87,17 +90,18 @@ void showArrays(const tfm_function &function, const Recipe &recipe,
   Rows rows(function, std::min(command.count, data->windows(part)));
   for (int64_t row = 0; row < rows.count(); ++row)
     data->fill(part, row, rows, row);
-  /// Calls `use` with the name of each input, and its numbers in a row.
-  auto each = [&](int64_t row, const char *between, auto use) {
+  /// Calls `use` with each input, and no more than so many of its numbers in a
+  /// row.
+  auto each = [&](int64_t row, size_t most, const char *between, auto use) {
     for (Rows::Input &input : rows.inputs()) {
       std::string numbers;
       std::visit(
           [&]<typename T>(const std::vector<T> &) {
-            for (T value : input.row<T>(row))
+            for (T value : input.row<T>(row).first(std::min(input.width, most)))
               numbers += (numbers.empty() ? "" : between) + textOf(value);
           },
           input.values);
-      use(input.buffer->name, numbers);
+      use(input, numbers);
     }
   };
   if (command.json) {
@@ -108,9 +112,11 @@ void showArrays(const tfm_function &function, const Recipe &recipe,
                            {"rows", ordered_json::array()}};
     for (int64_t row = 0; row < rows.count(); ++row) {
       ordered_json &entry = answer["rows"].emplace_back();
-      each(row, ", ", [&](const char *name, const std::string &numbers) {
-        entry[name] = ordered_json::parse("[" + numbers + "]");
-      });
+      each(row, SIZE_MAX, ", ",
+           [&](const Rows::Input &input, const std::string &numbers) {
+             entry[input.buffer->name] =
+                 ordered_json::parse("[" + numbers + "]");
+           });
     }
     return printText(answer.dump() + "\n");
   }
@@ -119,9 +125,14 @@ void showArrays(const tfm_function &function, const Recipe &recipe,
                         all == 1 ? "" : "s", sizesText(*data)));
   for (int64_t row = 0; row < rows.count(); ++row) {
     printText("\n");
-    each(row, " ", [](const char *name, const std::string &numbers) {
-      printText(fmt::format("  {}  {}\n", name, numbers));
-    });
+    each(row, shownNumbers, " ",
+         [](const Rows::Input &input, const std::string &numbers) {
+           const tfm_buffer &buffer = *input.buffer;
+           printText(fmt::format(
+               "  {}  {}[{}]  {}{}\n", buffer.name, numpyType(buffer.dtype),
+               fmt::join(buffer.shape + 1, buffer.shape + buffer.rank, ", "),
+               numbers, input.width > shownNumbers ? " ..." : ""));
+         });
   }
 }
 

@@ -40,6 +40,9 @@ std::vector<ArrayInput> arrayInputsOf(const tfm_function &function,
 /// Whether data is arrays, which need no tokenizer.
 bool holdsArrays(const DataSpec &data);
 
+/// `float32`, as NumPy calls what an input is best written as.
+const char *numpyType(tfm_dtype type);
+
 } // namespace tfm
 
 #endif // TFM_RUNTIME_DATA_ARRAY_INPUT_H

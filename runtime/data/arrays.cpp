@@ -50,6 +50,10 @@ std::vector<ArrayInput> arrayInputsOf(const tfm_function &function,
 
 bool holdsArrays(const DataSpec &data) { return data.kind == "arrays"; }
 
+const char *numpyType(tfm_dtype type) {
+  return type == TFM_F32 ? "float32" : type == TFM_I32 ? "int32" : "bool";
+}
+
 namespace {
 
 constexpr TensorUse dataUse = {
@@ -61,11 +65,6 @@ constexpr TensorUse dataUse = {
 /// Of a file with more bytes than this its two ends of half as many are
 /// checked when it is opened.
 constexpr uint64_t kChecked = uint64_t{1} << 28;
-
-/// `float32`, as NumPy calls what an input is best written as.
-const char *numpyType(tfm_dtype type) {
-  return type == TFM_F32 ? "float32" : type == TFM_I32 ? "int32" : "bool";
-}
 
 /// What may be given for an input of a type.
 const char *storedTypes(tfm_dtype type) {
@@ -152,11 +151,18 @@ private:
           names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
     }
     Read read = readerOf(input.type, entry->dtype);
-    if (!read)
-      fail(fmt::format("has {} in the array `{}`, but the model takes {}: "
-                       "write it by {}.astype(numpy.{})",
-                       entry->dtype, input.name, storedTypes(input.type),
-                       input.name, numpyType(input.type)));
+    if (!read) {
+      const bool areNumbers = input.name == TFM_IN_TARGETS && input.ids &&
+                              readerOf(TFM_F32, entry->dtype);
+      fail(fmt::format(
+          "has {} in the array `{}`, but the model takes {}: {}write it by "
+          "{}.astype(numpy.{})",
+          entry->dtype, input.name, storedTypes(input.type),
+          areNumbers ? "build it with -D train.loss=mse where it is to learn "
+                       "these numbers; where they are classes, "
+                     : "",
+          input.name, numpyType(input.type)));
+    }
     if (entry->shape.empty() ||
         !std::ranges::equal(std::span(entry->shape).subspan(1), input.shape))
       failOfShape(input, *entry);
@@ -198,7 +204,25 @@ private:
       if (auto size = sizes.extract(input.words[axis]);
           size && size.mapped() != input.shape[axis - 1])
         defines += fmt::format(" -D {}={}", entryOf(size.key()), size.mapped());
-    fail(what + (canFit ? ": build it with" + defines : ""));
+    fail(what + (canFit ? ": build it with" + defines
+                        : adviceOnLastAxis(input, entry.shape)));
+  }
+
+  /// What to do where all that differs is a last axis of one element.
+  static std::string adviceOnLastAxis(const ArrayInput &input,
+                                      const std::vector<int64_t> &stored) {
+    if (stored.empty())
+      return "";
+    std::span<const int64_t> given = std::span(stored).subspan(1),
+                             taken = input.shape;
+    if (!taken.empty() && taken.back() == 1 &&
+        std::ranges::equal(given, taken.first(taken.size() - 1)))
+      return fmt::format(": give it the last axis by {}[..., None]",
+                         input.name);
+    if (!given.empty() && given.back() == 1 &&
+        std::ranges::equal(taken, given.first(given.size() - 1)))
+      return fmt::format(": take its last axis away by {}[..., 0]", input.name);
+    return "";
   }
 
   /// What sets a size: `train.sequence`, `train.S`, or a hyperparameter.
@@ -232,6 +256,10 @@ private:
       if (wrong == read.end())
         return;
       at += static_cast<uint64_t>(wrong - read.begin());
+      if constexpr (std::is_same_v<Stored, double>)
+        if (std::isfinite(*wrong))
+          failOfValue(input, at, fmt::format("{}", *wrong),
+                      /*isTooLarge=*/true);
       // What is of 16 bits stands for a float.
       failOfValue(input, at,
                   sizeof(Stored) == sizeof(uint16_t)
@@ -354,7 +382,8 @@ private:
 
   /// Of element `at` of an array.
   [[noreturn]] void failOfValue(size_t input, uint64_t at,
-                                const std::string &value) const {
+                                const std::string &value,
+                                bool isTooLarge = false) const {
     const ArrayInput &of = inputs[input];
     std::vector<uint64_t> place(of.shape.size() + 1);
     for (size_t axis = of.shape.size(); axis > 0; --axis) {
@@ -363,9 +392,11 @@ private:
       at /= size;
     }
     place[0] = at;
-    std::string taken = of.type == TFM_F32
-                            ? "only what is a number of 32 bits trains: leave "
-                              "such examples out, or fill them in"
+    std::string taken = isTooLarge ? "the model takes floats of 32 bits, up to "
+                                     "3.4e38: scale these numbers"
+                        : of.type == TFM_F32
+                            ? "the model takes finite numbers: put one in "
+                              "its place, as numpy.nan_to_num does"
                         : of.type == TFM_U8 ? "truth values are 0 and 1"
                         : of.ids ? takenIds(*of.ids)
                                  : "the model takes integers of 32 bits";

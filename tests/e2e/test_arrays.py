@@ -157,13 +157,24 @@ class Arrays(InFolder):
         self.assertEqual((shown["train"], shown["validation"]), (12, 4))
         self.assertEqual([row["targets"] for row in shown["rows"]], [[classes[i]] for i in range(3)])
         self.assertEqual(shown["rows"][1]["image"], images[1])
-        self.assertIn(f"  known  {int(known[0])}\n", self.ok(model, "data", "--count", "1").stdout)
+        shown_to_people = self.ok(model, "data", "--count", "1").stdout
+        self.assertIn("  image  float32[3, 3]  ", shown_to_people)
+        self.assertIn(f"  known  bool[]  {int(known[0])}\n", shown_to_people)
         small = self.build("small", IMAGES, "-D", "generate.weights=int8")
         self.assertEqual(json.loads(self.ok(small, "data", "--count", "3", "--json").stdout), shown)
 
         commands = next(line for line in self.ok(model, "info").stdout.splitlines() if "commands" in line)
         self.assertIn("predict", commands)
         self.assertNotIn("generate", commands)
+
+    def test_data_shows_the_first_numbers_of_long_arrays(self):
+        save_arrays(self.path("long.safetensors"), {"x": ("F32", [1, 2, 7], range(14)), "targets": ("F32", [1, 1], [0.5])})
+        model = self.build("long", "model M {\n  l = Linear(14, 1)\n  forward(x: [B, 2, 7]) -> [B, 1] "
+                                   "{ return l(rearrange(x, \"B h w -> B (h w)\")) }\n}\n"
+                                   "data arrays(\"long.safetensors\")\ntrain { batch = 1, steps = 1, loss = mse }\n")
+        self.assertIn("\n  x  float32[2, 7]  0 1 2 3 4 5 6 7 8 9 10 11 ...\n  targets  float32[1]  0.5\n",
+                      self.ok(model, "data").stdout)
+        self.assertEqual(json.loads(self.ok(model, "data", "--json").stdout)["rows"][0]["x"], list(range(14)))
 
     def test_tokens_are_predicted_at_the_length_of_training(self):
         text = """
@@ -278,6 +289,24 @@ train { batch = 2, sequence = 5, steps = 4 }
         result = tfmc("build", "words.tfm", "-o", "words", cwd=self.folder)
         self.assertIn("note: generation evaluates the whole sequence for every token", result.stderr)
 
+    def test_numbers_are_no_classes(self):
+        save_arrays(self.path("plain.safetensors"), {"x": ("F32", [2, 1], [1, 2]), "targets": ("F32", [2, 1], [0.5, 1])})
+        text = ("model M(classes = 1) {\n  l = Linear(1, classes)\n  forward(x: [B, 1]) -> [B, classes] { return l(x) }\n}\n"
+                "data arrays(\"plain.safetensors\")\ntrain { batch = 1, steps = 1 }\n")
+        model = self.build("plain", text)
+        self.refused("has F32 in the array `targets`, but the model takes integers (I8 to I64, or U8 to U64): build it with "
+                     "-D train.loss=mse where it is to learn these numbers; where they are classes, write it by "
+                     "targets.astype(numpy.int32)", model, "train", "--out", "none")
+        self.ok(self.build("numbers", text, "-D", "train.loss=mse"), "train", "--out", "numbers_run")
+        ignoring = self.build("ignoring", text, "-D", "classes=2", "-D", "train.loss=cross_entropy(ignore = -1)")
+        save_arrays(self.path("plain.safetensors"), {"x": ("F32", [2, 1], [1, 2]), "targets": ("I8", [2, 1], [-1, -1])})
+        self.refused("but the model takes [examples], [B]: take its last axis away by targets[..., 0]", ignoring, "train",
+                     "--out", "none")
+        save_arrays(self.path("plain.safetensors"), {"x": ("F32", [2, 1], [1, 2]), "targets": ("I8", [2], [-1, -1])})
+        self.ok(ignoring, "export", "--seed", "1", "-o", "drawn.safetensors")
+        self.refused("none of the targets in the data counts", ignoring, "eval", "--weights", "drawn.safetensors", "--data",
+                     "plain.safetensors")
+
     def test_a_resumed_run_has_the_same_bits(self):
         save_series(self.path("train.safetensors"), 10)
         model = self.build("resumed", SERIES % (", validation = 0.2, split_seed = 7", 3, 2, 6, ", validate = every(2)"))
@@ -387,9 +416,14 @@ train { batch = 2, steps = 1 }
                  "has I32 in the array `x`, but the model takes floats (F32, F64, F16 or BF16): write it by "
                  "x.astype(numpy.float32)"),
                 ("nan", {"x": ("F32", [4, 4, 3], x[:31] + [math.nan] + x[32:]), "targets": fitting["targets"]},
-                 "has nan at x[2, 2, 1], in its example 2, but only what is a number of 32 bits trains"),
+                 "has nan at x[2, 2, 1], in its example 2, but the model takes finite numbers: put one in "
+                 "its place, as numpy.nan_to_num does\n"),
                 ("large", {"x": ("F64", [4, 4, 3], [1e300] + x[1:]), "targets": fitting["targets"]},
-                 "has 1e+300 at x[0, 0, 0], in its example 0"),
+                 "has 1e+300 at x[0, 0, 0], in its example 0, but the model takes floats of 32 bits, up to 3.4e38: scale "
+                 "these numbers\n"),
+                ("axis", {"x": fitting["x"], "targets": ("F32", [4, 4], y)},
+                 "has the array `targets` [4, 4], but the model takes [examples, 4, 1], [B, T, 1]: give it the last axis by "
+                 "targets[..., None]\n"),
                 ("none", {"x": ("F32", [0, 4, 3], []), "targets": ("F32", [0, 4, 1], [])}, "has no examples")):
             with self.subTest(name):
                 save_arrays(self.path(f"{name}.safetensors"), arrays)
@@ -412,6 +446,10 @@ train { batch = 2, steps = 1 }
         save_series(self.path("more.safetensors"), 4, weights=("F32", [4], [1.0] * 4))
         result = self.ok(model, "eval", "--weights", "strict_run", "--data", "more.safetensors")
         self.assertIn("note: nothing in the model is called weights, as an array of more.safetensors is", result.stderr)
+        # What a terminal would take for a command is none.
+        save_series(self.path("red.safetensors"), 4, **{"\x1b[31mred": ("F32", [4], [1.0] * 4)})
+        result = self.ok(model, "eval", "--weights", "strict_run", "--data", "red.safetensors")
+        self.assertIn("note: nothing in the model is called \N{REPLACEMENT CHARACTER}[31mred, as", result.stderr)
 
     def test_sizes_are_those_of_the_model(self):
         model = self.build("square", """
