@@ -211,6 +211,21 @@ train { batch = 2, sequence = 5, steps = 4 }
                      "of 5: train the model with as many as it looks at (-D train.sequence=12, or -D context=5)",
                      both, *predict, "none.safetensors")
         self.ok(self.build("short", text, "-D", "causal=false", "-D", "context=5"), *predict, "both.safetensors")
+        # Zeros, and what is below, are all the same to this one, which looks up no token.
+        figures = self.build("figures", """
+model M(context = 12) {
+  param w: [1] = 1.0
+  forward(tokens: int[B, T]) -> [B, T, 1] {
+    x = rearrange(float(tokens), "B T -> B T 1")
+    return w * (x - mean(relu(x), axis = T))
+  }
+}
+data arrays("tokens.safetensors")
+train { batch = 2, sequence = 5, steps = 4, loss = mse }
+""")
+        self.ok(figures, "export", "--seed", "1", "-o", "ones.safetensors")
+        self.refused("`forward` looks at 12 tokens at once", figures, "predict", "--weights", "ones.safetensors", "--data",
+                     "tokens.safetensors", "-o", "none.safetensors")
         longer = self.build("longer", text, "-D", "train.sequence=12")
         self.refused("but the model takes [examples, 12], [B, T]: build it with -D train.sequence=5", longer, *predict,
                      "none.safetensors")
