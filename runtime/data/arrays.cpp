@@ -34,7 +34,7 @@ std::vector<ArrayInput> arrayInputsOf(const tfm_function &function,
   for (int32_t i = 0; i < function.input_count; ++i) {
     const tfm_buffer &buffer = function.inputs[i];
     const std::string name = buffer.name;
-    if (name == TFM_IN_COUNT || name == TFM_IN_RNG)
+    if (isOfStep(name))
       continue;
     ArrayInput input = {
         name, buffer.dtype, {buffer.shape + 1, buffer.shape + buffer.rank}, {}};

@@ -33,7 +33,7 @@ RowValues rowValues(tfm_dtype type, size_t count) {
   throw std::logic_error("an input of a type that no data have");
 }
 
-static bool isOfStep(std::string_view input) {
+bool isOfStep(std::string_view input) {
   return input == TFM_IN_COUNT || input == TFM_IN_RNG;
 }
 

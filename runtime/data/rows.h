@@ -13,10 +13,15 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 namespace tfm {
+
+/// Whether a step of training has an input of this name itself: no data fill
+/// it.
+bool isOfStep(std::string_view input);
 
 /// Values of an input, by its type.
 using RowValues = std::variant<std::vector<float>, std::vector<int32_t>,
