@@ -245,8 +245,17 @@ void addTrain(CLI::App &app, TrainCommand &train) {
       ->add_option("--out", options.out, "run directory (default: runs/NAME)")
       ->transform(usage::folder());
   CLI::Option *init =
-      command->add_option("--init", options.init, "begin with these weights")
-          ->transform(usage::folder());
+      command
+          ->add_option_function<std::vector<std::string>>(
+              "--init",
+              [&options](const std::vector<std::string> &all) {
+                for (const std::string &text : all)
+                  options.init.push_back(InitialWeights::parse(text));
+              },
+              "begin with these weights; PART=FILE are those of a member of "
+              "the model alone (repeatable)")
+          ->allow_extra_args(false)
+          ->transform(usage::folder() & usage::afterSign());
   command
       ->add_flag("--partial", options.partial,
                  "with --init: leave out what the model has not, and begin "
@@ -518,6 +527,11 @@ void declare(CLI::App &app, Commands &commands) {
                  "these corrections alone, into DIR/ as PEFT loads them")
       ->excludes(exportation->get_option("--merge"))
       ->excludes(exportation->get_option("--seed"));
+  exportation
+      ->add_option("--part", commands.exportation.part,
+                   "this member of the model alone, by the names that its "
+                   "tensors have within it")
+      ->excludes(exportation->get_option("--adapter"));
   exportation->add_flag("--overwrite", commands.exportation.overwrite,
                         "replace another model that DIR/ holds");
 
@@ -534,10 +548,13 @@ void declare(CLI::App &app, Commands &commands) {
 
 /// Finishes the checkpoints that are about to be read.
 void settleRuns(const Commands &commands) {
-  for (const std::string &run :
-       {commands.training.options.init, commands.generation.weights,
-        commands.evaluation.weights, commands.prediction.weights,
-        commands.logits.weights, commands.exportation.weights})
+  std::vector<std::string> runs = {
+      commands.generation.weights, commands.evaluation.weights,
+      commands.prediction.weights, commands.logits.weights,
+      commands.exportation.weights};
+  for (const InitialWeights &weights : commands.training.options.init)
+    runs.push_back(weights.path);
+  for (const std::string &run : runs)
     if (!run.empty())
       settle(run);
 }

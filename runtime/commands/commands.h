@@ -173,6 +173,7 @@ struct ExportCommand : CommonOptions {
   bool overwrite = false;        ///< replace another model in `out`
   bool merge = false;            ///< corrections into the weights
   bool adapter = false;          ///< corrections alone
+  std::string part;              ///< of the model; empty: all of it
 };
 void exportWeights(const tfm_model &model, const ExportCommand &command);
 

@@ -12,6 +12,7 @@
 #include "runtime/files/export_folder.h"
 #include "runtime/files/find_tokenizer.h"
 #include "runtime/files/merge.h"
+#include "runtime/files/parts.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/weights.h"
 #include "runtime/formats/gguf.h"
@@ -52,6 +53,21 @@ std::vector<FloatTensor> mergedTensors(Model &model,
   if (command.speaks())
     say("note: " + message + ": what is written is for this model alone\n");
   return tensors;
+}
+
+/// Of `tensors` those of a part of the model, by their names within it.
+std::vector<FloatTensor> ofPart(std::vector<FloatTensor> tensors,
+                                const std::string &part) {
+  std::vector<FloatTensor> own;
+  for (FloatTensor &tensor : tensors) {
+    std::vector<std::string> names = namesInPart(tensor, part);
+    if (names.empty())
+      continue;
+    tensor.name = names.front();
+    tensor.aliases.assign(names.begin() + 1, names.end());
+    own.push_back(std::move(tensor));
+  }
+  return own;
 }
 
 /// Tells where prompts begin otherwise for who reads an export.
@@ -142,6 +158,13 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   if (command.adapter && out == command.out && out.ends_with(".safetensors"))
     throw InputError(out + ": an adapter is a folder of two files: name it "
                            "without .safetensors");
+  if (!command.part.empty()) {
+    requirePart(descriptor, command.part);
+    if (isExportFolder(command.out))
+      throw InputError(command.out + ": a part of a model is written to a "
+                                     ".safetensors file, which the program of "
+                                     "that part alone exports to a folder");
+  }
   const std::string kept = recipeOf(descriptor).generate.weights;
   const std::string &written = command.dtypeName;
   if (command.seed) {
@@ -173,6 +196,7 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   }
   std::vector<FloatTensor> tensors =
       command.merge ? mergedTensors(model, command) : parameterTensors(model);
+  tensors = ofPart(std::move(tensors), command.part);
   if (largestOf(command.dtype) < largestOf(StoredType::F32))
     requireWithin(tensors, command.dtype);
   if (isExportFolder(command.out)) {

@@ -233,6 +233,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
   requireTrainingMemory(descriptor, recipe,
                         command.processes ? command.processes->count() : 1);
   TrainOptions &options = command.options;
+  requireApart(descriptor, options.init);
   options.processes = command.processes;
   options.data = command.data;
   options.chatVariables = command.chatVariables;
@@ -240,9 +241,11 @@ void train(const tfm_model &descriptor, TrainCommand command,
     for (const std::string *written : {&options.log, &options.profile}) {
       if (written->empty())
         continue;
-      for (const std::string *read :
-           {&command.data, &command.tokenizer, &options.init})
-        if (isReadOf(*written, *read))
+      std::vector<std::string> all = {command.data, command.tokenizer};
+      for (const InitialWeights &weights : options.init)
+        all.push_back(weights.path);
+      for (const std::string &read : all)
+        if (isReadOf(*written, read))
           throw InputError(*written + " is a file that this training reads: "
                                       "write to another one");
       requireNoneOfModel(*written, descriptor);
@@ -252,8 +255,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
     options.out = options.log = options.profile = "";
 
   DataSpec spec = dataOf(descriptor, recipe, command.data);
-  const std::string begun =
-      options.resume.empty() ? options.init : options.resume;
+  const std::string begun = options.begun();
   TokenizerPtr tokenizer =
       dataTokenizer(descriptor, recipe, spec, command, begun);
   std::unique_ptr<Dataset> data = openData(

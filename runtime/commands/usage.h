@@ -116,6 +116,16 @@ inline CLI::Validator folder() {
          path();
 }
 
+/// `PART=FILE`: of these the file.
+inline CLI::Validator afterSign() {
+  return CLI::Validator(
+      [](std::string &text) -> std::string {
+        return text.ends_with('=') ? "must name a file behind " + given(text)
+                                   : "";
+      },
+      "");
+}
+
 /// A file that only makes sense on the disk.
 inline CLI::Validator fileOnDisk() {
   return path() & CLI::Validator(

@@ -409,16 +409,23 @@ std::string notFinite(const Model &model) {
 }
 
 std::vector<std::string> loadWeights(const std::string &path, Model &model,
-                                     Unmatched *unmatched) {
+                                     Unmatched *unmatched,
+                                     const std::string &part) {
   std::vector<std::string> notes;
   const tfm_model &descriptor = model.descriptor();
   WeightFiles weights(path, familyOf(descriptor));
-  loadParameters(model, weights, unmatched);
+  loadParameters(model, weights, unmatched, part);
   const std::string kept = recipeOf(descriptor).generate.weights;
   if (std::string note = requantisedNote(weights, kept, kept); !note.empty())
     notes.push_back(std::move(note));
-  if (std::string note = requireConfig(path, descriptor); !note.empty())
-    notes.push_back(std::move(note));
+  if (part.empty()) {
+    if (std::string note = requireConfig(path, descriptor); !note.empty())
+      notes.push_back(std::move(note));
+  } else if (isFolder(path) && fileExists(path + "/config.json")) {
+    notes.push_back(path + "/config.json is not compared with a part of a "
+                           "model: its numbers of heads, epsilons and the like "
+                           "have to be the same");
+  }
   return notes;
 }
 

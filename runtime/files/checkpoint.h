@@ -66,9 +66,11 @@ std::string notFinite(const Model &model);
 
 /// Loads parameters from a safetensors file, a run directory or a Hugging Face
 /// folder, whose config.json must be of this model. Throws InputError. With
-/// `unmatched` as `loadParameters` has it. Returns what the user should know.
+/// `unmatched` and `part` as `loadParameters` has them; a part has no
+/// configuration. Returns what the user should know.
 std::vector<std::string> loadWeights(const std::string &path, Model &model,
-                                     Unmatched *unmatched = nullptr);
+                                     Unmatched *unmatched = nullptr,
+                                     const std::string &part = "");
 
 /// What a training writes.
 struct SpaceNeeds {

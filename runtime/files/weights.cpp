@@ -9,6 +9,7 @@
 
 #include "runtime/files/family.h"
 #include "runtime/files/matching.h"
+#include "runtime/files/parts.h"
 #include "runtime/files/stored_tensor.h"
 #include "runtime/formats/gguf.h"
 #include "runtime/model/model.h"
@@ -16,6 +17,7 @@
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
 #include "runtime/support/read_json.h"
+#include "runtime/support/shell_word.h"
 
 #include <algorithm>
 #include <bit>
@@ -141,13 +143,22 @@ std::vector<StoredShape> shapesOf(const std::vector<StoredTensor> &stored) {
   return shapes;
 }
 
-std::vector<ModelTensor> tensorsOf(const Model &model) {
+/// Of a model, or of a part of it.
+std::vector<const tfm_parameter *> parametersOf(const Model &model,
+                                                const std::string &part) {
+  std::vector<const tfm_parameter *> parameters;
+  for (const tfm_parameter &parameter : model.parameters())
+    if (!namesInPart(parameter, part).empty())
+      parameters.push_back(&parameter);
+  return parameters;
+}
+
+std::vector<ModelTensor>
+tensorsOf(const std::vector<const tfm_parameter *> &parameters,
+          const std::string &part) {
   std::vector<ModelTensor> tensors;
-  for (const tfm_parameter &parameter : model.parameters()) {
-    tensors.push_back({{parameter.name}, shapeOf(parameter)});
-    tensors.back().names.insert(tensors.back().names.end(), parameter.aliases,
-                                parameter.aliases + parameter.alias_count);
-  }
+  for (const tfm_parameter *parameter : parameters)
+    tensors.push_back({namesInPart(*parameter, part), shapeOf(*parameter)});
   return tensors;
 }
 
@@ -155,36 +166,34 @@ std::vector<ModelTensor> tensorsOf(const Model &model) {
 /// under its name and its aliases, as many of them as the files hold.
 class Sources {
 public:
-  Sources(const Model &model, const WeightFiles &weights, Unmatched *unmatched)
-      : model(model), weights(weights), unmatched(unmatched),
-        stored(storedTensors(weights)),
-        matching(matchTensors(tensorsOf(model), shapesOf(stored),
+  Sources(const Model &model, const std::string &part,
+          const WeightFiles &weights, Unmatched *unmatched)
+      : parameters(parametersOf(model, part)), model(model), part(part),
+        weights(weights), unmatched(unmatched), stored(storedTensors(weights)),
+        matching(matchTensors(tensorsOf(parameters, part), shapesOf(stored),
                               familyOf(model.descriptor()))) {
-    for (size_t i = 0; i < model.parameters().size(); ++i)
-      match(model.parameters()[i], matching.sources[i]);
+    for (size_t i = 0; i < parameters.size(); ++i)
+      match(*parameters[i], matching.sources[i]);
     for (const TensorMatching::Other &other : matching.others)
       explain(other);
     if (unmatched && std::ranges::all_of(sources, &Found::empty))
       problems.emplace_back("they have no tensor in common");
     // Without `unmatched` what belongs to the other one is a problem already.
-    if (const std::string &other = matching.otherPrefix;
-        unmatched && !other.empty())
-      problems.push_back(
-          fmt::format("{} `{}` and `{}` of {}",
-                      matching.prefix.inModel ? "they fit" : "the model fits",
-                      matching.prefix.text, other,
-                      matching.prefix.inModel
-                          ? "the model alike: put the one that is meant in "
-                            "front of their names"
-                          : "them alike: leave out those of one"));
+    if (unmatched && !matching.otherPrefix.empty())
+      problems.push_back(fmt::format(
+          fmt::runtime(matching.prefix.inModel
+                           ? "they may be those of {} or of {}"
+                           : "they have both {} and {}, which fit alike"),
+          partOf(matching.prefix.text), partOf(matching.otherPrefix)));
     report();
     for (size_t i = 0; i < sources.size(); ++i)
-      requireEqual(sources[i], model.parameters()[i].output_axis);
+      requireEqual(sources[i], parameters[i]->output_axis);
     for (const TensorMatching::Other &other : matching.others)
       if (other.kind == TensorMatching::Kind::OutputLayer)
         requireTied(stored[other.stored], other.own);
   }
 
+  const std::vector<const tfm_parameter *> parameters;
   using Found = std::vector<StoredTensor>;
   /// Empty for a parameter that starts fresh alone.
   std::vector<Found> sources;
@@ -240,18 +249,19 @@ private:
       return;
     case TensorMatching::Kind::OutputLayer:
       if (tensor.isQuantised())
-        requireTables(tensor, model.parameters()[other.own[0]]);
+        requireTables(tensor, *parameters[other.own[0]]);
       return;
     case TensorMatching::Kind::Repeated:
       problems.push_back(stored[other.first].name + " and " + tensor.name +
                          " are both the parameter " +
-                         model.parameters()[other.own[0]].name);
+                         parameters[other.own[0]]->name);
       return;
     case TensorMatching::Kind::Unexpected:
       if (unmatched)
         unmatched->leftOut.push_back(tensor.name);
       else
-        problems.push_back(tensor.name + " is not a parameter of this model");
+        problems.push_back(tensor.name + " is not a parameter of " +
+                           (part.empty() ? "this model" : part));
     }
   }
 
@@ -268,17 +278,38 @@ private:
           "--dtype int8` or `int4`");
     }
     if (!problems.empty())
-      throw InputError(
-          withList(weights.path() + " holds the weights of another model (" +
-                       model.descriptor().name + " was expected):",
-                   problems) +
-          "\nUse the binary that was built for these weights, or "
-          "name other weights" +
-          (missing.size() == problems.size() && missing.size() < sources.size()
-               ? ". If what is missing is new, such as "
-                 "corrections, `train --init` with --partial "
-                 "begins it fresh"
-               : ""));
+      throw InputError(withList(weights.path() +
+                                    " holds the weights of another model (" +
+                                    (part.empty() ? "" : part + " of ") +
+                                    model.descriptor().name + " was expected):",
+                                problems) +
+                       "\n" + advice());
+  }
+
+  /// A prefix without its dot.
+  static std::string partOf(const std::string &prefix) {
+    return prefix.substr(0, prefix.rfind('.'));
+  }
+
+  /// What to do about problems.
+  std::string advice() const {
+    if (const std::string &other = matching.otherPrefix; !other.empty())
+      return matching.prefix.inModel
+                 ? fmt::format("`train --init {0}={2} --init {1}={2}` begins "
+                               "both with them",
+                               partOf(matching.prefix.text), partOf(other),
+                               shellWord(weights.path()))
+                 : fmt::format("`export --part {}` of the program that "
+                               "trained them writes one alone",
+                               partOf(matching.prefix.text));
+    return "Use the binary that was built for these weights, or name other "
+           "weights" +
+           std::string(
+               missing.size() == problems.size() &&
+                       missing.size() < sources.size()
+                   ? ". If what is missing is new, such as corrections, "
+                     "`train --init` with --partial begins it fresh"
+                   : "");
   }
 
   static std::string withList(std::string message,
@@ -306,7 +337,7 @@ private:
   void requireTied(const StoredTensor &output,
                    const std::vector<size_t> &candidates) const {
     for (size_t i : candidates) {
-      int64_t axis = model.parameters()[i].output_axis;
+      int64_t axis = parameters[i]->output_axis;
       if (sources[i].empty())
         continue;
       if (sameBits(output.values(axis), sources[i][0].values(axis)))
@@ -324,6 +355,7 @@ private:
   }
 
   const Model &model;
+  const std::string &part;
   const WeightFiles &weights;
   Unmatched *unmatched;
   const std::vector<StoredTensor> stored;
@@ -528,12 +560,12 @@ std::string requantisedNote(const WeightFiles &weights,
 }
 
 void loadParameters(Model &model, const WeightFiles &weights,
-                    Unmatched *unmatched) {
-  const Sources parameters(model, weights, unmatched);
+                    Unmatched *unmatched, const std::string &part) {
+  const Sources found(model, part, weights, unmatched);
   try {
-    for (size_t i = 0; i < parameters.sources.size(); ++i)
-      if (!parameters.sources[i].empty())
-        load(model, model.parameters()[i], parameters.sources[i][0]);
+    for (size_t i = 0; i < found.sources.size(); ++i)
+      if (!found.sources[i].empty())
+        load(model, *found.parameters[i], found.sources[i][0]);
   } catch (...) {
     for (const tfm_parameter &parameter : model.parameters())
       model.setValue(parameter, [](size_t, std::span<float> values) {

@@ -94,9 +94,11 @@ std::string requantisedNote(const WeightFiles &weights,
 /// the parameters are then as they were, or (where the values are at fault) all
 /// zero: never half of them. With `unmatched` what only one of them has is put
 /// there, as long as they have anything in common; a parameter of the model
-/// keeps its value then.
+/// keeps its value then. Of a `part` (parts.h) its parameters alone are loaded,
+/// of files whose names are those within it.
 void loadParameters(Model &model, const WeightFiles &weights,
-                    Unmatched *unmatched = nullptr);
+                    Unmatched *unmatched = nullptr,
+                    const std::string &part = "");
 
 /// All parameters as tensors to be written, while the model is there.
 std::vector<FloatTensor> parameterTensors(const Model &model);

@@ -111,10 +111,11 @@ void Trainer::prepare() {
   } else {
     position.seed = options.seed.value_or(train.seed);
     position.lr = train.optimizer.lr;
-    if (options.init.empty() || options.partial)
+    const bool isWhole = std::ranges::any_of(options.init, &std::string::empty,
+                                             &InitialWeights::part);
+    if (!isWhole || options.partial)
       initialise(model, position.seed);
-    if (!options.init.empty())
-      beginWith(options.init);
+    beginWith(options.init);
   }
   stepsBefore = position.steps;
   if (options.lr)
@@ -133,20 +134,53 @@ void Trainer::prepare() {
         "the recipe does not say how long to train: use --steps N");
 }
 
-void Trainer::beginWith(const std::string &path) {
-  Unmatched unmatched;
-  std::vector<std::string> notes =
-      loadWeights(path, model, options.partial ? &unmatched : nullptr);
-  auto tell = [&](const char *what, const std::vector<std::string> &names) {
-    if (!names.empty() && isFirst())
-      say(printable(fmt::format("note: {}: {}", what, listed(names))) + "\n");
+void Trainer::beginWith(std::span<const InitialWeights> all) {
+  if (all.empty())
+    return;
+  std::vector<std::string> notes, further, fresh = outsideOf(all);
+  auto note = [&](const std::string &what,
+                  const std::vector<std::string> &names) {
+    if (!names.empty())
+      notes.push_back(what + ": " + listed(names));
   };
-  tell(("left out of " + path).c_str(), unmatched.leftOut);
-  tell("starting fresh", unmatched.fresh);
+  for (const auto &[part, path] : all) {
+    Unmatched unmatched;
+    std::vector<std::string> more =
+        loadWeights(path, model, options.partial ? &unmatched : nullptr, part);
+    note("left out of " + path, unmatched.leftOut);
+    std::ranges::move(unmatched.fresh, std::back_inserter(fresh));
+    std::ranges::move(more, std::back_inserter(further));
+    rememberInit(path);
+  }
+  note("starting fresh", fresh);
+  std::ranges::move(further, std::back_inserter(notes));
   if (isFirst())
-    for (const std::string &note : notes)
-      say("note: " + printable(note) + "\n");
-  if (!isFolder(path))
+    for (const std::string &line : notes)
+      say("note: " + printable(line) + "\n");
+}
+
+std::vector<std::string>
+Trainer::outsideOf(std::span<const InitialWeights> all) const {
+  std::vector<std::string> names;
+  for (const tfm_parameter &parameter : model.parameters()) {
+    if (std::ranges::any_of(all, [&](const InitialWeights &weights) {
+          return !namesInPart(parameter, weights.part).empty();
+        }))
+      continue;
+    if (!parameter.trainable && beginsAtRandom(parameter))
+      throw InputError(fmt::format(
+          "{} is in no part that --init names, and as it is not trained it "
+          "would stay random: add --init {}=FILE",
+          parameter.name,
+          std::string_view(parameter.name)
+              .substr(0, std::string_view(parameter.name).find('.'))));
+    names.emplace_back(parameter.name);
+  }
+  return names;
+}
+
+void Trainer::rememberInit(const std::string &path) {
+  if (!isFolder(path) || !position.init.empty())
     return;
   // Of a run the folder that it began with.
   bool isOfRun = fileExists(path + "/state.json") || !runAround(path).empty();

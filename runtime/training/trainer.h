@@ -12,6 +12,7 @@
 #include "runtime/data/order.h"
 #include "runtime/data/source_input.h"
 #include "runtime/files/checkpoint.h"
+#include "runtime/files/parts.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/run_log.h"
 #include "runtime/generation/generator.h"
@@ -26,6 +27,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace tfm {
@@ -38,9 +40,9 @@ struct TrainOptions {
   std::string out; ///< the run directory
   /// The next name of a run that names none, where others took the one before.
   std::function<std::string()> nextOut;
-  std::string resume; ///< a run directory to go on from
-  std::string init;   ///< weights to begin with
-  std::string data;   ///< what is trained on instead of the recipe's
+  std::string resume;               ///< a run directory to go on from
+  std::vector<InitialWeights> init; ///< to begin with
+  std::string data; ///< what is trained on instead of the recipe's
   /// What has the chat template that data of messages was put into, a folder or
   /// gguf file; empty: there are no messages.
   std::string chat;
@@ -53,6 +55,13 @@ struct TrainOptions {
   bool quiet = false; ///< no progress, no samples on stdout
   /// Who shares the work; null: this process alone.
   Processes *processes = nullptr;
+
+  /// The run that goes on, or the first weights that another begins with: a
+  /// tokenizer and a chat template may lie beside them. Empty where there are
+  /// none.
+  std::string begun() const {
+    return !resume.empty() ? resume : init.empty() ? "" : init.front().path;
+  }
 };
 
 struct TrainResult {
@@ -108,7 +117,11 @@ public:
 
 private:
   /// Loads the weights that training begins with.
-  void beginWith(const std::string &path);
+  void beginWith(std::span<const InitialWeights> all);
+  /// The parameters that are in none of their parts.
+  std::vector<std::string> outsideOf(std::span<const InitialWeights> all) const;
+  /// Notes for the checkpoints which folder that is.
+  void rememberInit(const std::string &path);
   /// Throws InputError: what shows that training has diverged, and what to do.
   [[noreturn]] void failDiverged(const std::string &what);
   /// Throws what all processes know of, or an InputError where this one is

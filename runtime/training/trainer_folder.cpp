@@ -162,9 +162,7 @@ void Trainer::openRun() {
   if (!options.resume.empty())
     json = tokenizerOfResumed(options.resume, json);
   // What it begins with knows where its texts end, and how messages are put.
-  if (const std::string from =
-          options.init.empty() ? options.resume : options.init;
-      isNew && !from.empty())
+  if (const std::string from = options.begun(); isNew && !from.empty())
     texts = textSettingsOf(from, tokenizer.size());
   if (isNew)
     addEndTokens(texts, defaultOptions(recipe, tokenizer).endTokens);

@@ -249,12 +249,35 @@ TEST_F(LoadParameters, PartlyFromOneOfTwoThatFitAlike) {
   };
   std::string path = write({one, other}),
               message = messageOf<InputError>([&] { load(path); });
-  EXPECT_NE(message.find("the model fits `policy.` and `reference.` of them "
-                         "alike: leave out those of one"),
+  EXPECT_NE(message.find("they have both policy and reference, which fit "
+                         "alike"),
             std::string::npos)
       << message;
   EXPECT_EQ(load(write({one, other, tensor("reference.bias", {14})})),
             std::vector<std::string>{"policy.table"});
+}
+
+// Their names are those within it, and the rest stays as it is.
+TEST_F(LoadParameters, OfAPart) {
+  tfm_model descriptor = toy.descriptor();
+  std::vector<tfm_parameter> parameters(descriptor.parameters,
+                                        descriptor.parameters + 2);
+  parameters[0].name = "policy.table";
+  parameters[1].name = "bias";
+  descriptor.parameters = parameters.data();
+  CpuDevice another(1);
+  Model two(descriptor, another);
+  auto load = [&](const std::vector<FloatTensor> &tensors) {
+    loadParameters(two, WeightFiles(write(tensors)), nullptr, "policy");
+  };
+  load({tensor("table", {14, 14})});
+  EXPECT_EQ(two.readValue(parameters[0]).values()[0], 2.0f);
+  EXPECT_EQ(two.readValue(parameters[1]).values()[0], 0.0f);
+  std::string message = messageOf<InputError>(
+      [&] { load({tensor("table", {14, 14}), tensor("bias", {14})}); });
+  EXPECT_NE(message.find("bias is not a parameter of policy"),
+            std::string::npos)
+      << message;
 }
 
 // A checkpoint may hold the output layer beside the embedding that this model
