@@ -195,10 +195,10 @@ static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
     Deadline deadline(
         timeout,
         fmt::format(
-            "{}: MPI has not begun after {:g} s (MPI_Init): a "
-            "process has ended before, as its own message may say, or its "
-            "machine needs more time (--timeout)",
-            purpose, timeout));
+            "{}: {}, but MPI has not begun after {:g} s (MPI_Init): another "
+            "one hangs, has ended before, as its own message may say, or needs "
+            "more time (--timeout)",
+            launch ? launch->name() : "this process", purpose, timeout));
     transport = begin(TFM_TRANSPORT_ABI);
   }
   if (!transport)

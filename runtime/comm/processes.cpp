@@ -33,9 +33,13 @@ bool Patience::wait() {
   sched_yield();
   if (waited > watch)
     usleep(pause);
+  return lasts();
+}
+
+bool Patience::lasts() {
   // A job that was stopped for a while has not waited meanwhile.
   double time = now();
-  waited += std::min(time - last, 1.0);
+  waited += std::min({time - last, 1.0, timeout / 4});
   last = time;
   return waited < timeout;
 }

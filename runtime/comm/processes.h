@@ -36,9 +36,11 @@ public:
   Patience(double watch, double timeout);
   /// Something has come.
   void reward() { waited = 0; }
-  /// Nothing has: lets others go on. False when nothing has come for `timeout`
-  /// seconds.
+  /// Nothing has: lets others go on, and returns `lasts()`.
   bool wait();
+  /// False when nothing has come for `timeout` seconds, at each of which this
+  /// process was there to look.
+  bool lasts();
 
 private:
   double watch, timeout, last, waited = 0;

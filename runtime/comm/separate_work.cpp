@@ -10,16 +10,15 @@
 #include "runtime/support/progress.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace tfm {
 
 SeparateWork::SeparateWork(Processes &processes) : processes(processes) {
   if (processes.isFirst())
     for (int rank = 1; rank < processes.count(); ++rank)
-      peers.push_back({rank, {}, {}, {}, {}});
+      peers.push_back({rank, processes.patience()});
   else
-    peers.push_back({0, {}, {}, {}, {}});
+    peers.push_back({0, processes.patience()});
   for (Peer &peer : peers)
     listen(peer);
 }
@@ -42,7 +41,7 @@ void SeparateWork::exchange() {
       peer.going.reset();
     if (peer.coming && processes.isOver(*peer.coming)) {
       peer.coming.reset();
-      ++peer.words;
+      peer.patience.reward();
       stops |= peer.heard.stops;
       if (!peer.heard.ends)
         listen(peer);
@@ -63,20 +62,17 @@ bool SeparateWork::goOn(bool ownStops) {
   if (double time = now(); time - looked >= pause) {
     looked = time;
     exchange();
+    for (Peer &peer : peers)
+      if (!peer.heard.ends && !peer.patience.lasts())
+        processes.giveUp(processes.name(peer.rank));
   }
   return stops;
 }
 
-template <typename Over>
-void SeparateWork::wait(const Peer &peer, Over isOver) {
-  Patience patience = processes.patience();
-  for (int words = peer.words; !isOver();) {
-    exchange();
-    if (std::exchange(words, peer.words) != peer.words)
-      patience.reward();
-    else if (!patience.wait())
+template <typename Over> void SeparateWork::wait(Peer &peer, Over isOver) {
+  for (peer.patience.reward(); !isOver(); exchange())
+    if (!peer.patience.wait())
       processes.giveUp(processes.name(peer.rank));
-  }
 }
 
 bool SeparateWork::end(bool ownStops) {
@@ -91,7 +87,7 @@ bool SeparateWork::end(bool ownStops) {
   // The last words are those of the first process, when all others have ended.
   if (!processes.isFirst())
     tellEnd();
-  for (const Peer &peer : peers)
+  for (Peer &peer : peers)
     wait(peer, [&] { return peer.heard.ends; });
   if (processes.isFirst())
     tellEnd();

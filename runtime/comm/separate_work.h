@@ -25,10 +25,10 @@ public:
   SeparateWork &operator=(const SeparateWork &) = delete;
 
   /// Between two pieces of the own part. Returns whether any process `stops`.
-  bool goOn(bool stops);
-  /// Behind the last piece: returns the same when the parts of all are over.
   /// Throws LostProcess, which names whoever is not heard of for `timeout`
   /// seconds.
+  bool goOn(bool stops);
+  /// Behind the last piece: the same when the parts of all are over.
   bool end(bool stops);
 
 private:
@@ -37,16 +37,16 @@ private:
   };
   struct Peer {
     int rank;
-    Word said, heard;
-    std::optional<Processes::Request> going, coming;
-    int words = 0; ///< that have come
+    Patience patience; ///< with which words are awaited
+    Word said{}, heard{};
+    std::optional<Processes::Request> going{}, coming{};
   };
   /// Takes what has come, and begins to tell what is to be told by now.
   void exchange();
   void tell(Peer &peer, bool ends);
   void listen(Peer &peer);
   /// Until `isOver()`, for as long as words come from the peer.
-  template <typename Over> void wait(const Peer &peer, Over isOver);
+  template <typename Over> void wait(Peer &peer, Over isOver);
 
   Processes &processes;
   std::vector<Peer> peers; ///< all others for the first, which is theirs

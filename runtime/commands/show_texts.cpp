@@ -174,11 +174,11 @@ void TextShow::end(size_t text, Generated generated) {
 }
 
 void TextShow::finish() {
-  std::string all = isWhole() ? fmt::format("{} texts", count)
-                              : fmt::format("interrupted: {} of {} texts are "
-                                            "whole",
-                                            whole, count);
-  if (count > 1)
+  std::string all =
+      isWhole()
+          ? fmt::format("{} text{}", count, count == 1 ? "" : "s")
+          : fmt::format("interrupted: {} of {} texts are whole", whole, count);
+  if (texts.size() > 1)
     say(fmt::format("{}, {} tokens in {}, {}{}\n", all, tokens,
                     secondsText(now() - began),
                     speedText(static_cast<double>(tokens) / (now() - began)),
@@ -225,7 +225,7 @@ void PlainTexts::end(size_t text, Generated generated) {
     printText("\n");
     if (whole->ended != Ending::Failed)
       saySummary(*whole, texts.options, texts.context,
-                 count > 1
+                 texts.size() > 1
                      ? fmt::format("text {} of {}: ", turn + 1, texts.size())
                      : "");
     TextShow::end(turn++, std::move(*whole));

@@ -7,6 +7,7 @@
 
 #include "runtime/training/trainer.h"
 
+#include "runtime/comm/separate_work.h"
 #include "runtime/device/variant.h"
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/checksum.h"
@@ -640,8 +641,20 @@ bool Trainer::validate(TrainResult &result) {
 }
 
 void Trainer::sample() {
-  if (!isFirst())
-    return;
+  // The others wait for as long as the first one says that it goes on.
+  std::optional<SeparateWork> work;
+  if (options.processes)
+    work.emplace(*options.processes);
+  if (isFirst())
+    drawSample([&] {
+      if (work)
+        (void)work->goOn(false);
+    });
+  if (work)
+    (void)work->end(false);
+}
+
+void Trainer::drawSample(const std::function<void()> &goOn) {
   double began = now();
   progress->clear();
   GenerateOptions generation = defaultOptions(recipe, tokenizer);
@@ -653,6 +666,7 @@ void Trainer::sample() {
     generation.endTokens.push_back(id);
   // It stands in the log too: where nobody reads it here, training goes on.
   auto show = [&](std::string_view part) {
+    goOn();
     if (options.quiet)
       return;
     std::fwrite(part.data(), 1, part.size(), stdout);

@@ -221,6 +221,8 @@ private:
   bool validate(TrainResult &result);
   void keepBest(double loss);
   void sample();
+  /// Draws and shows it; `goOn` is called as it grows.
+  void drawSample(const std::function<void()> &goOn);
   /// Writes a checkpoint. Where that fails and training `goesOn` a warning says
   /// so; else throws InputError.
   void save(bool goesOn);

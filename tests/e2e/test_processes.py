@@ -296,6 +296,35 @@ class Launched(SharedRuns):
         self.assertNotEqual(process.returncode, 0)
         self.assertRegex(errors, r"process 0 \(.+\): nothing has come from process 1 \(.+\) for 1 s")
 
+    def test_whoever_hangs_is_named_by_those_that_have_texts_left(self):
+        (self.folder / "long").write_text("1+2=\n" * 20000)
+        process = subprocess.Popen(self.command(2, "generate", "--weights", "alone", "--prompts", "long", "--threads", "1",
+                                                "--logit-bias", '"."=-inf', "--overflow", "slide", "--tokens", "2000",
+                                                "--timeout", "1"),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
+                                   cwd=self.folder)
+        time.sleep(2)
+        os.kill(self.members()[1], signal.SIGSTOP)
+        began = time.monotonic()
+        _, errors = process.communicate(timeout=30)
+        self.assertLess(time.monotonic() - began, 10)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertRegex(errors, r"process 0 \(.+\): nothing has come from process 1 \(.+\) for 1 s")
+
+    def test_a_sample_may_take_longer_than_one_waits(self):
+        model = self.folder / "samples"
+        small = ["width=16", "heads=2", "layers=1", "context=64", "train.sequence=64", "train.batch=2", "train.accumulate=2",
+                 "train.steps=1", "train.schedule.warmup=0", "train.validate=none",
+                 'train.sample=every(1, prompt = "A", tokens = 120000)']
+        result = tfmc("build", MODELS / "shakespeare.tfm", "-o", model, *(part for one in small for part in ("-D", one)))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        result = subprocess.run([*self.launcher, "2", str(model), "train", "--threads", "1", "--out", "sampled",
+                                 "--timeout", "1"], capture_output=True, text=True, timeout=120, env=ENVIRONMENT,
+                                cwd=self.folder, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        samples = [line["sample"] for line in log_of(self.folder / "sampled") if "sample" in line]
+        self.assertEqual([len(sample) for sample in samples], [120000])
+
     def test_all_stop_together(self):
         process, members = self.start(2, "--out", "stopped")
         os.kill(members[1], signal.SIGTERM) # as a scheduler does before the end of a job's time

@@ -232,23 +232,34 @@ TEST(SeparateWork, TakesAsLongAsItDoes) {
     }
 }
 
+// Those that wait for it at their end, and those that still work.
 TEST(SeparateWork, NamesWhoDoesNotGoOn) {
-  for (int hanging : {0, 2}) {
-    std::string message = messageOf<LostProcess>([&] {
-      runProcesses(
-          3,
-          [&](Processes &processes) {
-            SeparateWork work(processes);
-            if (processes.rank() == hanging)
-              usleep(1'000'000);
-            work.end(false);
-          },
-          /*timeout=*/0.2);
-    });
-    EXPECT_TRUE(message.starts_with("nothing has come from process " +
-                                    std::to_string(hanging) + " ("))
-        << message;
-  }
+  for (int hanging : {0, 2})
+    for (bool works : {false, true}) {
+      std::atomic<bool> cameToTheEnd{false};
+      std::string message = messageOf<LostProcess>([&] {
+        runProcesses(
+            3,
+            [&](Processes &processes) {
+              SeparateWork work(processes);
+              if (processes.rank() == hanging)
+                return (void)usleep(1'000'000);
+              if (works) {
+                for (int piece = 0; piece < 1000; ++piece) {
+                  work.goOn(false);
+                  usleep(10'000);
+                }
+                cameToTheEnd = true;
+              }
+              work.end(false);
+            },
+            /*timeout=*/0.2);
+      });
+      EXPECT_TRUE(message.starts_with("nothing has come from process " +
+                                      std::to_string(hanging) + " ("))
+          << message;
+      EXPECT_FALSE(cameToTheEnd);
+    }
 }
 
 // Those whose messages have come are not named with the one that hangs.
