@@ -29,7 +29,7 @@ LIT = "/usr/lib/llvm-22/bin/lit"
 TIMEOUT_SECONDS = 900
 # Programs that run once more, and which of their tests do: for the target cuda, whose kernels run in an
 # emulator, also those that GPUs of 9.0 have, and in the code of an older CPU, where this one runs it.
-AGAIN = {"cuda": {"program_test": "*", "optimizer_test": "*", "ends_test": "*",
+AGAIN = {"cuda": {"program_test": "*", "optimizer_test": "*", "ends_test": "*", "cs444_test": "*/Cs444.Compiled/*",
                   "random_model_test": "*/f32:*/bf16*:*/int8Cache:*/int4Weights:Small/*",
                   "decode_test": "*InSegments/LearnedPositions:*InSegments/RingOfGroups:*OfForward/Recurrences",
                   "random_compiled_test": "AttentionCompiled.*OfBf16:*InParts:GroupsCompiled.*:ScanCompiled.*"},

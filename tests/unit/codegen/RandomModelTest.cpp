@@ -31,6 +31,8 @@
 #include "gtest/gtest.h"
 
 #include <cmath>
+#include <optional>
+#include <tuple>
 
 using namespace tfm;
 using oracle::Tensor;
@@ -67,12 +69,17 @@ enum class Precision {
 struct ShippedSmall {
   const char *file;
   std::vector<std::pair<std::string, std::string>> defines;
+  bool trains = true;
 };
 
 class Trial {
 public:
-  explicit Trial(const ShippedSmall &shipped)
-      : random(1), precision(Precision::F32), shipped(&shipped) {}
+  Trial(const ShippedSmall &shipped, Precision precision)
+      : random(1), precision(precision), shipped(shipped) {
+    if (precision == Precision::Bf16)
+      this->shipped->defines.emplace_back(
+          shipped.trains ? "train.precision" : "generate.weights", "bf16");
+  }
 
   Trial(unsigned seed, Precision precision)
       : Trial(seed, precision, randomModel(seed)) {}
@@ -264,13 +271,25 @@ private:
     return result;
   }
 
+  /// Tokens, which of them are present (of each text the first is), and how
+  /// many targets count.
+  std::vector<Tensor> inputsOf(mlir::func::FuncOp function) {
+    std::vector<Tensor> inputs;
+    for (mlir::BlockArgument argument : function.getArguments()) {
+      mlir::RankedTensorType type = tensorType(argument);
+      inputs.push_back(type.getRank() == 0 ? Tensor({}, 3.0)
+                                           : tokens(type.getShape()));
+      if (!type.getElementType().isInteger(1))
+        continue;
+      for (auto [i, is] : llvm::enumerate(inputs.back().data))
+        is = i % type.getDimSize(1) == 0 || random() % 2;
+    }
+    return inputs;
+  }
+
   void training() {
     auto train = reference->lookupSymbol<mlir::func::FuncOp>("train");
-    std::vector<Tensor> inputs;
-    for (mlir::BlockArgument argument : train.getArguments()) {
-      llvm::ArrayRef<int64_t> shape = tensorType(argument).getShape();
-      inputs.push_back(shape.empty() ? Tensor({}, 3.0) : tokens(shape));
-    }
+    std::vector<Tensor> inputs = inputsOf(train);
     environment.seedLow = 77;
     environment.seedHigh = 5;
     environment.counter = 9 * model.accumulate;
@@ -389,14 +408,15 @@ private:
     auto forward = reference->lookupSymbol<mlir::func::FuncOp>("forward");
     forward.walk(
         [](AttentionOp op) { ofIntegers += op.getKeyScale() ? 1 : 0; });
-    Tensor ids = tokens(tensorType(forward.getArgument(0)).getShape());
-    Expected expected = evaluate("forward", {ids});
+    std::vector<Tensor> inputs = inputsOf(forward);
+    Expected expected = evaluate("forward", inputs);
     const Tensor &logits = expected.results[0];
-    EXPECT_LE(distance(compiled->run("forward", {ids}, 2)[0], logits),
+    EXPECT_LE(distance(compiled->run("forward", inputs, 2)[0], logits),
               expected.tolerances[0]);
     auto prefill = subject->lookupSymbol<mlir::func::FuncOp>("prefill");
-    if (!prefill)
+    if (!prefill || inputs.size() > 1)
       return;
+    const Tensor &ids = inputs[0];
     ++cached;
     int64_t chunk = tensorType(prefill.getArgument(0)).getDimSize(1);
     ASSERT_EQ(chunk, model.context) << "a prompt is one chunk";
@@ -450,8 +470,8 @@ private:
   std::mt19937 random;
   std::uniform_real_distribution<double> uniform{-0.6, 0.6};
   const Precision precision;
-  /// Null of a random model.
-  const ShippedSmall *const shipped = nullptr;
+  /// Nothing of a random model.
+  std::optional<ShippedSmall> shipped;
   RandomModel model;
   mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
   mlir::OwningOpRef<mlir::ModuleOp> reference, subject;
@@ -527,45 +547,68 @@ INSTANTIATE_TEST_SUITE_P(Precisions, RandomMixtures,
                          testing::Values(Precision::F32, Precision::Bf16),
                          nameOf);
 
-class ShippedModels : public testing::TestWithParam<ShippedSmall> {};
+class ShippedModels
+    : public testing::TestWithParam<std::tuple<ShippedSmall, Precision>> {};
 
-TEST_P(ShippedModels, TrainAndGenerate) { Trial(GetParam()).run(); }
+TEST_P(ShippedModels, TrainAndGenerate) {
+  auto [model, precision] = GetParam();
+  Trial(model, precision).run();
+}
+
+std::string nameOfShipped(
+    const testing::TestParamInfo<std::tuple<ShippedSmall, Precision>> &info) {
+  auto [model, precision] = info.param;
+  return llvm::StringRef(model.file).split('.').first.str() +
+         (precision == Precision::F32 ? "_f32" : "_bf16");
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Small, ShippedModels,
-    testing::Values(
-        ShippedSmall{"gpt2.tfm",
-                     {{"width", "32"},
-                      {"heads", "2"},
-                      {"layers", "2"},
-                      {"context", "12"},
-                      {"vocab", "61"}}},
-        ShippedSmall{"llama.tfm",
-                     {{"width", "32"},
-                      {"hidden", "48"},
-                      {"heads", "4"},
-                      {"kv_heads", "2"},
-                      {"layers", "2"},
-                      {"context", "12"},
-                      {"vocab", "61"}}},
-        ShippedSmall{"addition.tfm",
-                     {{"width", "32"}, {"heads", "2"}, {"train.batch", "3"}}},
-        ShippedSmall{"shakespeare.tfm",
-                     {{"width", "32"},
-                      {"heads", "2"},
-                      {"layers", "2"},
-                      {"context", "12"},
-                      {"drop", "0.1"},
-                      {"train.sequence", "12"},
-                      {"train.batch", "2"}}},
-        ShippedSmall{"lab_train.tfm",
-                     {{"context", "13"},
-                      {"train.sequence", "13"},
-                      {"train.batch", "2"}}}),
-    [](const auto &info) {
-      llvm::StringRef file = info.param.file;
-      return file.take_until([](char c) { return c == '.'; }).str();
-    });
+    testing::Combine(testing::Values(ShippedSmall{"gpt2.tfm",
+                                                  {{"width", "32"},
+                                                   {"heads", "2"},
+                                                   {"layers", "2"},
+                                                   {"context", "12"},
+                                                   {"vocab", "61"}},
+                                                  /*trains=*/false},
+                                     ShippedSmall{"llama.tfm",
+                                                  {{"width", "32"},
+                                                   {"hidden", "48"},
+                                                   {"heads", "4"},
+                                                   {"kv_heads", "2"},
+                                                   {"layers", "2"},
+                                                   {"context", "12"},
+                                                   {"vocab", "61"}},
+                                                  /*trains=*/false},
+                                     ShippedSmall{"addition.tfm",
+                                                  {{"width", "32"},
+                                                   {"heads", "2"},
+                                                   {"train.batch", "3"}}},
+                                     ShippedSmall{"multiplication.tfm",
+                                                  {{"width", "24"},
+                                                   {"heads", "3"},
+                                                   {"train.batch", "2"}}},
+                                     ShippedSmall{"encoder_decoder.tfm",
+                                                  {{"width", "32"},
+                                                   {"heads", "2"},
+                                                   {"drop", "0.1"},
+                                                   {"train.batch", "2"}}},
+                                     ShippedSmall{"shakespeare.tfm",
+                                                  {{"width", "32"},
+                                                   {"heads", "2"},
+                                                   {"layers", "2"},
+                                                   {"context", "12"},
+                                                   {"drop", "0.1"},
+                                                   {"train.sequence", "12"},
+                                                   {"train.batch", "2"}}},
+                                     ShippedSmall{"lab_train.tfm",
+                                                  {{"context", "13"},
+                                                   {"embedding_dim", "32"},
+                                                   {"mlp_dim", "48"},
+                                                   {"train.sequence", "7"},
+                                                   {"train.batch", "2"}}}),
+                     testing::Values(Precision::F32, Precision::Bf16)),
+    nameOfShipped);
 
 INSTANTIATE_TEST_SUITE_P(Precisions, RandomModels,
                          testing::Values(Precision::F32, Precision::Bf16,
