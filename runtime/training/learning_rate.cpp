@@ -34,7 +34,8 @@ double learningRate(const ScheduleSpec &schedule, double peak, int64_t step,
   const std::string &kind = schedule.kind;
   bool isCosine = kind == "cosine";
   bool isWsd = kind == "wsd";
-  if (!isCosine && !isWsd && kind != "linear" && kind != "constant")
+  bool isRoot = kind == "inverse_sqrt";
+  if (!isCosine && !isWsd && !isRoot && kind != "linear" && kind != "constant")
     throw std::logic_error("unknown schedule " + kind);
   double low = schedule.final;
   if (step < schedule.warmup) {
@@ -47,6 +48,12 @@ double learningRate(const ScheduleSpec &schedule, double peak, int64_t step,
   }
   if (kind == "constant")
     return peak;
+  if (isRoot) {
+    // Without a warmup the first update is that of the peak.
+    auto length = static_cast<double>(std::max<int64_t>(1, schedule.warmup));
+    return peak *
+           std::sqrt(length / std::max(length, static_cast<double>(step)));
+  }
   int64_t from = schedule.warmup;
   int64_t to = steps;
   if (isCosine && schedule.decay > 0)

@@ -22,6 +22,9 @@ namespace tfm {
 ///             `steps`), `final` afterwards
 ///   wsd       peak until `decay` steps before the end, then down to `final`
 ///             by `shape` (Hu et al. 2024, MiniCPM)
+///   inverse_sqrt
+///             peak times the root of `warmup` / `step` (Vaswani et al. 2017,
+///             section 5.3), whatever `steps` is
 ///
 /// All are preceded by `warmup` steps that rise in a line: as nanoGPT does for
 /// cosine ((step + 1) / (warmup + 1)), else as transformers does (step /

@@ -30,6 +30,7 @@ SCHEDULES = {
     "linear": (100, "linear(warmup = 10)"),
     "constant": (100, "constant"),
     "constant_with_warmup": (100, "constant(warmup = 10)"),
+    "inverse_sqrt": (100, "inverse_sqrt(warmup = 10)"),
     "wsd": (100, "wsd(warmup = 10, decay = 30, final = 6e-5)"),
     "wsd_cosine": (90, "wsd(warmup = 10, decay = 20, shape = cosine)"),
     "wsd_1_sqrt": (100, 'wsd(warmup = 10, decay = 30, shape = "1-sqrt")'),

@@ -47,7 +47,8 @@ TEST(LearningRate, MeetsTheFixture) {
   compare("wsd", {"wsd", 10, 6e-5, 30, "linear"}, 100);
   compare("wsd_cosine", {"wsd", 10, 0.0, 20, "cosine"}, 90);
   compare("wsd_1_sqrt", {"wsd", 10, 0.0, 30, "1-sqrt"}, 100);
-  EXPECT_EQ(fixture().size(), 9u) << "a schedule of the fixture is not tested";
+  compare("inverse_sqrt", {"inverse_sqrt", 10, 0.0, 0}, 100);
+  EXPECT_EQ(fixture().size(), 10u) << "a schedule of the fixture is not tested";
 }
 
 TEST(LearningRate, CosineEndsWithTheRunUnlessToldOtherwise) {
@@ -57,7 +58,8 @@ TEST(LearningRate, CosineEndsWithTheRunUnlessToldOtherwise) {
 }
 
 TEST(LearningRate, AWarmupLongerThanTheRunIsHarmless) {
-  for (const char *kind : {"constant", "linear", "cosine", "wsd"})
+  for (const char *kind :
+       {"constant", "linear", "cosine", "wsd", "inverse_sqrt"})
     for (int64_t step = 0; step < 10; ++step) {
       double rate = learningRate({kind, 50, 0.0, 3}, 1.0, step, 10);
       EXPECT_GE(rate, 0.0);
