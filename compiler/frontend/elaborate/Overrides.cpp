@@ -164,6 +164,10 @@ void Overrides::reportNoEntry(const Override &define, StringRef blockName,
     entries = recipeEntries.find(form.str());
   }
   Diagnostic &d = error(define, "`" + form + "` has no entry `" + last + "`");
+  if (std::string kinds = kindsWith(form, last); !kinds.empty()) {
+    d.help(kinds + " has it");
+    return;
+  }
   std::vector<std::string> names;
   if (entries != recipeEntries.end())
     names = entries->second;

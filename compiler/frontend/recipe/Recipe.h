@@ -17,6 +17,10 @@ namespace tfm {
 /// there is a plain value.
 llvm::StringRef exampleKind(llvm::StringRef path);
 
+/// The kinds of a form that have an entry, each in backticks; empty of an entry
+/// that all of them have, or none.
+std::string kindsWith(llvm::StringRef path, llvm::StringRef entry);
+
 /// Reads the blocks of the main file into the recipe of docs/design.md, with
 /// every default filled in, and what the functions need of it into
 /// `RecipeContext::train`.

@@ -36,6 +36,18 @@ StringRef tfm::exampleKind(StringRef path) {
       .Default("");
 }
 
+std::string tfm::kindsWith(StringRef path, StringRef entry) {
+  for (const recipe::Field &field : recipe::fields) {
+    if (field.isComputed || StringRef(field.parent()) != path ||
+        StringRef(field.name()) != entry || field.kinds.empty())
+      continue;
+    llvm::SmallVector<StringRef> kinds;
+    StringRef(field.kinds).split(kinds, ' ');
+    return "`" + llvm::join(kinds, "` or `") + "`";
+  }
+  return "";
+}
+
 RecipeBuilder::Form RecipeBuilder::form(const Expr &expr, StringRef path) {
   Form form;
   form.range = expr.range;
@@ -140,7 +152,9 @@ void RecipeBuilder::finish(Form &form, StringRef what) {
         form.path == "train" || form.path == "generate" || form.path == "data";
     if (!isOwn)
       habit = argumentHabit(arg.name, form.known);
-    if (!habit.empty())
+    if (std::string kinds = kindsWith(form.path, arg.name); !kinds.empty())
+      d.help(kinds + " has it");
+    else if (!habit.empty())
       d.help(habit);
     else
       e.suggest(d, arg.name, form.known);
