@@ -204,6 +204,8 @@ void readData(const json &object, DataSpec &data) {
   read(object, key("data.files"), data.files);
   read(object, key("data.directory"), data.directory);
   read(object, key("data.field"), data.field);
+  read(object, key("data.prompt"), data.prompt);
+  read(object, key("data.answer"), data.answer);
   read(object, key("data.count"), data.count);
   read(object, key("data.max"), data.max);
   read(object, key("data.seed"), data.seed);

@@ -106,6 +106,8 @@ struct DataSpec {
   std::vector<std::string> files;
   std::string directory;
   std::string field;
+  std::string prompt{recipe::text("data.prompt")};
+  std::string answer{recipe::text("data.answer")};
   int64_t count = 0; ///< of data that is not generated 0, and so `max`
   int64_t max = 0;
   uint64_t seed = recipe::integer("data.seed");

@@ -9,7 +9,9 @@
 
 #include "runtime/chat/chat_template.h"
 #include "runtime/data/numpy_random.h"
+#include "runtime/data/table.h"
 #include "runtime/support/atomic_file.h"
+#include "runtime/support/closest.h"
 #include "runtime/support/error.h"
 #include "runtime/support/memory.h"
 #include "runtime/support/read_json.h"
@@ -70,30 +72,10 @@ template <typename Use> void eachLine(std::string_view text, Use use) {
   }
 }
 
-/// The first members of a document that are texts or messages: `"a" or "b"`.
-std::string fieldsOf(const json &document) {
-  std::string names;
-  int count = 0;
-  for (const auto &[name, value] : document.items())
-    if ((value.is_string() || name == "messages") && ++count <= 4)
-      names += (count > 1 ? " or \"" : "\"") + name + "\"";
-  return names;
-}
-
-/// A member of a JSON document; `where` is for messages, and `hint` for those
-/// that say in which other members there are texts.
-std::string fieldOf(const json &document, const std::string &field,
-                    const std::string &where, const char *hint = "") {
-  if (!document.is_object() || !document.contains(field)) {
-    std::string others = document.is_object() ? fieldsOf(document) : "";
-    throw InputError(where + ": there is no text in the field \"" + field +
-                     "\"" +
-                     (others.empty() ? "" : ", but in " + others + hint));
-  }
-  if (!document[field].is_string())
-    throw InputError(where + ": the field \"" + field + "\" is no text, but " +
-                     document[field].type_name());
-  return document[field].get<std::string>();
+/// Whether a member of a document is a text: numbers and truth values are as
+/// JSON writes them.
+bool isText(const json &value) {
+  return value.is_string() || value.is_number() || value.is_boolean();
 }
 
 /// How many bytes two texts begin with alike, in whole characters.
@@ -200,14 +182,26 @@ private:
   std::time_t now = std::time(nullptr);
 };
 
+/// An entry of the recipe that names the member of a document, or the column of
+/// a table, that holds a text.
+struct TextField {
+  std::string_view entry;
+  std::string name;
+};
+
 /// One data file with examples; adds what it reads to `examples`.
 class ExampleFile {
 public:
   ExampleFile(const DataSpec &data, uint32_t index, std::string path,
               Messages &messages, std::vector<Example> &examples,
-              const char *otherField)
+              std::string_view option)
       : data(data), index(index), path(std::move(path)), messages(messages),
-        examples(examples), otherField(otherField) {}
+        examples(examples), option(option) {
+    if (data.kind == "json")
+      fields = {{"field", data.field}};
+    else if (data.kind == "pairs")
+      fields = {{"prompt", data.prompt}, {"answer", data.answer}};
+  }
 
   /// One JSON document per line, or an array of them.
   void readJson(std::string_view text) {
@@ -236,6 +230,8 @@ public:
 
   /// Lines, or lines with a tab between prompt and answer.
   void readLines(std::string_view text) {
+    if (data.kind == "pairs")
+      requireNoNames();
     size_t number = 0;
     eachLine(text, [&](std::string_view line) {
       ++number;
@@ -254,26 +250,164 @@ public:
     });
   }
 
+  /// A table whose first row names its columns.
+  void readTable(std::string_view text, char separator) {
+    TableReader table(path, text, separator);
+    const std::vector<std::string> names = table.next();
+    if (names.empty())
+      return;
+    auto where = [&] { return path + ":" + std::to_string(table.line()); };
+    if (names.size() == 1 && fields.size() > 1)
+      throw InputError(where() + " names one column, " + shown(names[0]) +
+                       ": between columns stands a comma in a .csv file, a tab "
+                       "in a .tsv file");
+    std::vector<size_t> columns;
+    for (const TextField &field : fields)
+      columns.push_back(columnOf(names, field, where()));
+    const size_t before = examples.size();
+    for (auto row = table.next(); !row.empty(); row = table.next()) {
+      if (row.size() != names.size())
+        throw InputError(fmt::format(
+            "{}: there {} {} column{}, but {} in the first row: a text with a "
+            "{} stands in quotes",
+            where(), row.size() == 1 ? "is" : "are", row.size(),
+            row.size() == 1 ? "" : "s", names.size(),
+            row.size() < names.size() ? "line break"
+            : separator == ','        ? "comma"
+                                      : "tab"));
+      std::vector<std::string> texts;
+      for (size_t column : columns)
+        texts.push_back(row[column]);
+      addTexts(std::move(texts), table.line(), /*isLine=*/true);
+    }
+    if (examples.size() == before)
+      throw InputError("the data file " + path +
+                       " has no row behind the one that names its columns");
+  }
+
   /// Whether any text has more than white space.
   bool hasText = false;
 
 private:
+  /// What names fields is meant for a file that has some.
+  void requireNoNames() const {
+    const DataSpec usual;
+    if (data.prompt == usual.prompt && data.answer == usual.answer)
+      return;
+    const TextField &named =
+        data.prompt != usual.prompt ? fields[0] : fields[1];
+    throw InputError(fmt::format(
+        "{} has lines of a prompt, a tab and an answer, and so no field {}: "
+        "leave out `{}`, or call a table whose first row names its columns "
+        ".csv or .tsv",
+        path, shown(named.name), named.entry));
+  }
+
   void addDocument(const json &document, size_t number, bool isLine,
                    const std::string &where) {
-    if (data.kind == "json") {
-      auto field =
-          document.is_object() ? document.find(data.field) : document.end();
-      if (field != document.end() && field->is_array())
-        add(messages.read(*field, toolsOf(document, where), where), number,
-            isLine);
-      else
-        add(fieldOf(document, data.field, where, otherField), std::string::npos,
-            number, isLine);
-      return;
+    if (data.kind == "json" && document.is_object())
+      if (auto field = document.find(data.field);
+          field != document.end() && field->is_array())
+        return add(messages.read(*field, toolsOf(document, where), where),
+                   number, isLine);
+    std::vector<std::string> texts;
+    for (const TextField &field : fields)
+      texts.push_back(textOf(document, field, where));
+    addTexts(std::move(texts), number, isLine);
+  }
+
+  /// Whether an entry names the member or column.
+  bool isNamed(const std::string &name) const {
+    return std::ranges::find(fields, name, &TextField::name) != fields.end();
+  }
+
+  /// The members of a document that could be meant by an entry which names
+  /// none: other texts, for what is no answer strings alone if there are any.
+  std::vector<std::string> othersOf(const json &document,
+                                    const TextField &field) const {
+    if (!document.is_object())
+      return {};
+    if (document.contains("messages"))
+      return {"messages"};
+    std::vector<std::string> strings, texts;
+    for (const auto &[name, value] : document.items()) {
+      if (isNamed(name))
+        continue;
+      if (value.is_string())
+        strings.push_back(name);
+      if (isText(value))
+        texts.push_back(name);
     }
-    std::string prompt = fieldOf(document, "prompt", where);
-    add(prompt + fieldOf(document, "answer", where), prompt.size(), number,
-        isLine);
+    return strings.empty() || field.entry == "answer" ? texts : strings;
+  }
+
+  std::string textOf(const json &document, const TextField &field,
+                     const std::string &where) const {
+    if (!document.is_object() || !document.contains(field.name))
+      refuseMissing(field, where + ": there is no text in the field",
+                    othersOf(document, field));
+    const json &value = document[field.name];
+    if (!isText(value))
+      throw InputError(where + ": the field " + shown(field.name) +
+                       " is no text, but " +
+                       (value.is_null()    ? "null"
+                        : value.is_array() ? "a list"
+                                           : "an object"));
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  }
+
+  /// The column of a table that holds a text.
+  size_t columnOf(const std::vector<std::string> &names, const TextField &field,
+                  const std::string &where) const {
+    auto found = std::ranges::find(names, field.name);
+    if (found == names.end()) {
+      std::vector<std::string> others = names;
+      std::erase_if(others, [&](const auto &name) { return isNamed(name); });
+      refuseMissing(field,
+                    where + ", which names the columns: there is no text in "
+                            "the column",
+                    others);
+    }
+    if (std::find(found + 1, names.end(), field.name) != names.end())
+      throw InputError(where + " names two columns " + shown(field.name));
+    return static_cast<size_t>(found - names.begin());
+  }
+
+  /// The name of a field or column, in quotes, of a long one its begin.
+  static std::string shown(const std::string &name) {
+    constexpr size_t most = 40;
+    return jsonText(name.size() > most ? name.substr(0, most) + "..." : name);
+  }
+
+  /// Reports `what`, that there is no such field, with the first `others` and
+  /// how to name one of them.
+  [[noreturn]] void
+  refuseMissing(const TextField &field, const std::string &what,
+                const std::vector<std::string> &others) const {
+    std::string message = what + " " + shown(field.name);
+    constexpr size_t most = 8;
+    for (size_t i = 0; i < std::min(others.size(), most); ++i)
+      message += (i > 0 ? " or " : ", but in ") + shown(others[i]);
+    if (!others.empty()) {
+      std::string guess =
+          others.size() == 1 ? others[0] : closest(field.name, others);
+      std::string name = guess.empty() ? "NAME" : jsonText(guess);
+      // What holds messages is read in one way alone.
+      message +=
+          !option.empty() ? fmt::format(": {} {}", option, name)
+          : guess == "messages"
+              ? ": json(..., field = \"messages\")"
+              : fmt::format(": {}(..., {} = {})", data.kind, field.entry, name);
+    }
+    throw InputError(message);
+  }
+
+  /// Adds an example of the texts of `fields`.
+  void addTexts(std::vector<std::string> texts, size_t number, bool isLine) {
+    size_t prompt = texts.size() > 1 ? texts[0].size() : std::string::npos;
+    if (texts.size() > 1)
+      texts[0] += texts[1];
+    add(std::move(texts[0]), prompt, number, isLine);
   }
 
   void add(std::string text, size_t prompt, size_t number, bool isLine) {
@@ -301,7 +435,8 @@ private:
   std::string path;
   Messages &messages;
   std::vector<Example> &examples;
-  const char *otherField; ///< how to name another one than `data.field`
+  std::string_view option; ///< what names `data.field` instead of a recipe
+  std::vector<TextField> fields;
 };
 
 /// Whether pairs are JSON documents. A prompt may begin with a bracket, too:
@@ -342,7 +477,7 @@ std::string readTextFile(const std::string &path) {
 }
 
 void readFiles(const DataSpec &data, const FindChat &chat,
-               std::vector<Example> &examples, const char *otherField) {
+               std::vector<Example> &examples, std::string_view option) {
   Messages messages(chat, data.answersOnly);
   if (data.kind != "lines" && data.kind != "json" && data.kind != "pairs")
     throw InputError("data " + data.kind + " is not supported");
@@ -354,9 +489,12 @@ void readFiles(const DataSpec &data, const FindChat &chat,
     std::string documents = readTextFile(path);
     size_t before = examples.size();
     ExampleFile file(data, static_cast<uint32_t>(i), path, messages, examples,
-                     otherField);
-    if (data.kind == "json" ||
-        (data.kind == "pairs" && looksLikeJson(documents)))
+                     option);
+    std::optional<char> separator = tableSeparator(path);
+    if (separator && data.kind != "lines")
+      file.readTable(documents, *separator);
+    else if (data.kind == "json" ||
+             (data.kind == "pairs" && looksLikeJson(documents)))
       file.readJson(documents);
     else
       file.readLines(documents);
@@ -512,13 +650,13 @@ std::string Example::place(const DataSpec &data) const {
 }
 
 std::vector<Example> readExamples(const DataSpec &spec, const FindChat &chat,
-                                  const char *otherField) {
+                                  std::string_view option) {
   DataSpec data = withDefaults(spec);
   std::vector<Example> examples;
   if (isGenerated(data))
     examples = makeExpressions(data);
   else
-    readFiles(data, chat, examples, otherField);
+    readFiles(data, chat, examples, option);
   if (!data.answerAfter.empty())
     for (Example &example : examples) {
       // What ends the example begins no answer.

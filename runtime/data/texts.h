@@ -93,14 +93,17 @@ struct Example {
 using FindChat = std::function<ChatTemplate()>;
 
 /// The examples of any other source but `tokens`, in order, with the end token
-/// and without padding. The field of a `json` document may hold messages, which
-/// `chat` is for. `pairs` are lines of a prompt, a tab and an answer, or
-/// JSON documents with `prompt` and `answer`. The sums are those of
+/// and without padding. The texts of `json` and `pairs` are members of JSON
+/// documents or columns of a table (.csv, .tsv; see data/table.h), which
+/// `field`, or `prompt` and `answer` name; of JSON a number or truth value is
+/// the text that JSON has for it, and the field of `json` may hold messages,
+/// which `chat` is for. Other `pairs` are lines of a prompt, a tab and an
+/// answer. The sums are those of
 /// `numpy.random.default_rng(seed).integers(0, max + 1, size=(count, 2))`.
-/// `otherField` is how to name another one than `data.field`, for messages.
-std::vector<Example>
-readExamples(const DataSpec &data, const FindChat &chat = {},
-             const char *otherField = ": json(..., field = NAME)");
+/// Where no recipe names `field`, `option` does, for messages.
+std::vector<Example> readExamples(const DataSpec &data,
+                                  const FindChat &chat = {},
+                                  std::string_view option = {});
 
 } // namespace tfm
 

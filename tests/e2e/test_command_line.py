@@ -496,7 +496,7 @@ data text("tale.txt", validation = 0.0)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual((pathlib.Path(folder) / "merges.txt").read_text(), merges[0])
             result = tfmc("tokenizer", "-", "--field", "nope", stdin=json.dumps([{"text": text}]), cwd=folder)
-            self.assert_fault(result, 'in the field "nope", but in "text": --field NAME\n')
+            self.assert_fault(result, 'in the field "nope", but in "text": --field "text"\n')
 
     def test_every_error_code(self):
         result = tfmc("explain")

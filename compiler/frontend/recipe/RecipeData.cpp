@@ -201,6 +201,9 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
   out["directory"] = absoluteFolder(e.compilation.mainUnit->folder);
   if (data.kind == "json")
     out["field"] = text(data, "field");
+  if (data.kind == "pairs")
+    for (StringRef name : {"prompt", "answer"})
+      out[name] = text(data, name);
   out["seed"] = integer(data, "seed");
   out["validation"] = number(data, "validation");
   out["split_seed"] = integerOrNull(data, "split_seed");
@@ -430,6 +433,10 @@ RecipeBuilder::alphabetSource(const Found &from, std::vector<Range> &ranges) {
   llvm::append_range(names, validationFiles(form, &ranges));
   source.files = locate(names, ranges, /*mayMatch=*/true);
   source.field = form.kind == "json" ? entry("field") : "";
+  if (form.kind == "pairs") {
+    source.prompt = entry("prompt");
+    source.answer = entry("answer");
+  }
   source.begin = entry("begin");
   source.end = entry("end");
   source.pad = entry("pad");

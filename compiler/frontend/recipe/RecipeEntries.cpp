@@ -368,7 +368,12 @@ json::Value RecipeBuilder::word(Form &form, StringRef name,
 
 json::Value RecipeBuilder::text(Form &form, StringRef name) {
   const recipe::Field &field = fieldOf(form.path, name);
-  return text(form, name, jsonOf(field, recipe::writtenFor(field, form.kind)));
+  json::Value absent = jsonOf(field, recipe::writtenFor(field, form.kind));
+  json::Value given = text(form, name, absent);
+  if (field.orNone || given.getAsString())
+    return given;
+  wrong(find(form, name), name, "a string", SymbolicValue::none());
+  return absent;
 }
 
 json::Value RecipeBuilder::text(Form &form, StringRef name, json::Value absent,

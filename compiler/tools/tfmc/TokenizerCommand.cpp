@@ -36,7 +36,7 @@ struct Arguments {
 
 } // namespace
 
-/// The text of all files, or of a field of their JSON documents.
+/// The text of all files, or of a field of their documents.
 static std::string readTexts(const Arguments &arguments) {
   DataSpec data;
   data.files = arguments.files;
@@ -53,7 +53,7 @@ static std::string readTexts(const Arguments &arguments) {
   data.kind = "json";
   data.field = arguments.field;
   std::string text;
-  for (const Example &example : readExamples(data, {}, ": --field NAME"))
+  for (const Example &example : readExamples(data, {}, "--field"))
     text += example.text + "\n";
   return text;
 }
@@ -109,7 +109,8 @@ void tfm::addTokenizerCommand(CLI::App &app, int &status) {
       ->required()
       ->check(usage::path());
   command->add_option("--field", arguments->field,
-                      "The files are JSON; learn from this field");
+                      "Learn from this field of JSON documents, or column of "
+                      ".csv and .tsv files");
   command
       ->add_option("--merges", arguments->merges,
                    "Pairs to merge (default: 1000)")

@@ -821,14 +821,14 @@ TEST(Pairs, KeepThePromptApart) {
         "{\"prompt\": \"3\", \"answer\": \"45\"}",
         "\xEF\xBB\xBF[{\"prompt\": \"1+\", \"answer\": \"2\"}, "
         "{\"prompt\": \"3\", \"answer\": \"45\"}]"}) {
-    spec.files = {folder.write("a.tsv", content)};
+    spec.files = {folder.write("a.txt", content)};
     std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 5, 13);
     ASSERT_EQ(data->windows(Part::Validation), 1);
     std::optional<Question> question = data->question(Part::Validation, 0);
     EXPECT_EQ(question->prompt, tokenizer->ids("3"));
     EXPECT_EQ(question->answer, tokenizer->ids("45."));
   }
-  spec.files = {folder.write("a.tsv", "1+\t2\n")};
+  spec.files = {folder.write("a.txt", "1+\t2\n")};
   EXPECT_EQ(messageOf<InputError>([&] { open(spec, *tokenizer, 5, 13); }),
             spec.files[0] +
                 " has 1 example, too few for a training part beside "
@@ -837,15 +837,82 @@ TEST(Pairs, KeepThePromptApart) {
   // Who has no prompt cannot be asked, and who has no answer cannot answer.
   spec.validation = 1;
   spec.end = "";
-  spec.files = {folder.write("a.tsv", "\t2\n3\t\n1+\t2\n")};
+  spec.files = {folder.write("a.txt", "\t2\n3\t\n1+\t2\n")};
   std::unique_ptr<TextDataset> data = open(spec, *tokenizer, 5, 13);
   for (int64_t window : {0, 1, 2})
     EXPECT_EQ(data->question(Part::Validation, window).has_value(),
               window == 2);
-  spec.files = {folder.write("a.tsv", "1+\t2\n345\n")};
+  spec.files = {folder.write("a.txt", "1+\t2\n345\n")};
   EXPECT_NE(messageOf<InputError>([&] {
               open(spec, *tokenizer, 5, 13);
-            }).find("a.tsv:2"),
+            }).find("a.txt:2"),
+            std::string::npos);
+}
+
+// Whatever they are called, and with the texts that JSON has for numbers.
+TEST(Pairs, AreOfNamedFields) {
+  TemporaryFolder folder;
+  DataSpec spec;
+  spec.kind = "pairs";
+  spec.prompt = "question";
+  spec.answer = "label";
+  auto textsOf = [&](const std::string &content) {
+    spec.files = {folder.write("a.jsonl", content)};
+    std::string all;
+    for (Example &example : readExamples(spec))
+      all += example.text.insert(example.prompt, "|") + "\n";
+    return all;
+  };
+  EXPECT_EQ(textsOf(R"({"question": "a", "label": 1}
+{"label": true, "question": "b", "prompt": "x", "answer": "y"}
+{"question": -0.5, "label": 1e3}
+{"question": false, "label": "1e3"})"),
+            "a|1\nb|true\n-0.5|1000.0\nfalse|1e3\n");
+  EXPECT_EQ(textsOf(R"([{"question": "a", "label": 18446744073709551615}])"),
+            "a|18446744073709551615\n");
+  auto fault = [&](const char *content) {
+    std::string message =
+        messageOf<InputError>([&] { textsOf(std::string("\n") + content); });
+    EXPECT_EQ(message.find(spec.files[0]), 0u) << message;
+    return message.substr(spec.files[0].size());
+  };
+  for (auto [value, what] : {std::pair("null", "null"),
+                             {"[1]", "a list"},
+                             {R"({"text": "a"})", "an object"}})
+    EXPECT_EQ(
+        fault((R"({"question": "a", "label": )" + std::string(value) + "}")
+                  .c_str()),
+        std::string(":2: the field \"label\" is no text, but ") + what);
+  EXPECT_EQ(fault(R"([{"question": "a", "label": 1}, {"question": null}])"),
+            ", document 2: the field \"question\" is no text, but null");
+  // Which texts there are, and how they are named: prompts are no numbers
+  // where there is any string.
+  const std::string none = ":2: there is no text in the field ";
+  EXPECT_EQ(fault(R"({"id": 7, "text": "a", "label": 1})"),
+            none + "\"question\", but in \"text\": pairs(..., prompt = "
+                   "\"text\")");
+  EXPECT_EQ(fault(R"({"id": 7, "question": "a", "class": 1, "x": null})"),
+            none + "\"label\", but in \"id\" or \"class\": pairs(..., answer "
+                   "= NAME)");
+  EXPECT_EQ(fault(R"({"id": 7, "question": "a", "lable": "b"})"),
+            none + "\"label\", but in \"id\" or \"lable\": pairs(..., answer "
+                   "= \"lable\")");
+  EXPECT_EQ(fault(R"({"id": 7, "label": "a"})"),
+            none + "\"question\", but in \"id\": pairs(..., prompt = "
+                   "\"id\")");
+  EXPECT_EQ(fault(R"({"id": "7", "messages": []})"),
+            none + "\"question\", but in \"messages\": json(..., field = "
+                   "\"messages\")");
+  for (const char *other : {"{}", R"({"x": null})", R"(["a", "b"])"})
+    EXPECT_EQ(fault((std::string("[") + other + "]").c_str()),
+              ", document 1: there is no text in the field \"question\"");
+  // Lines have none: those of a table would be read with the names in them.
+  EXPECT_EQ(fault("question\tlabel\na\tb\n"),
+            " has lines of a prompt, a tab and an answer, and so no field "
+            "\"question\": leave out `prompt`, or call a table whose first "
+            "row names its columns .csv or .tsv");
+  spec.prompt = "prompt";
+  EXPECT_NE(fault("a\tb\n").find("no field \"label\": leave out `answer`"),
             std::string::npos);
 }
 
