@@ -4,9 +4,9 @@ import csv
 import io
 import json
 import pathlib
-import unittest
+import shutil
 
-from support import InFolder, main, run, tfmc
+from support import MPI_ENVIRONMENT, MPI_LIBRARIES, InFolder, main, run, tfmc
 
 MODEL = """
 model Mood(vocab = tokenizer.size, context = 24, width = 8) {
@@ -57,6 +57,9 @@ class Data(InFolder):
 
     def losses(self, model, out, *arguments):
         self.ok(model, "train", "--out", out, *arguments)
+        return self.logged(out)
+
+    def logged(self, out):
         lines = map(json.loads, pathlib.Path(self.folder, out, "log.jsonl").read_text().splitlines())
         return [line.get("loss", line.get("validation_loss")) for line in lines if "checkpoint_seconds" not in line]
 
@@ -75,6 +78,8 @@ class Data(InFolder):
         for name in ("unix.csv", "a.tsv", "a.jsonl", "a.json"):
             with self.subTest(name):
                 self.assertEqual(self.losses(model, "forms_" + name, "--data", name), expected)
+        piped = run(model, "train", "--out", "forms_piped", "--data", "-", cwd=self.folder, stdin="\n".join(documents(ROWS)))
+        self.assertEqual((piped.returncode, self.logged("forms_piped")), (0, expected), piped.stderr)
         # What a tab parts in lines has no line breaks.
         plain = [(review, stars) for review, stars in ROWS if not set(review) & set("\t\n")]
         self.write("plain.txt", "".join(f"{review}\t{stars}\n" for review, stars in plain))
@@ -89,6 +94,20 @@ class Data(InFolder):
         self.write("all.csv", table(ROWS))
         apart = self.build("apart", f'"train.csv", validation_files = "held.jsonl", {NAMES}')
         self.assertEqual(self.losses(apart, "apart_run"), self.losses(self.build("whole", f'"all.csv", {NAMES}, {LAST}'), "whole_run"))
+
+    def test_processes_share_a_table(self):
+        compiler, launcher = MPI_LIBRARIES["Open MPI"]
+        if not shutil.which(compiler) or not shutil.which(launcher[0]):
+            self.skipTest("Open MPI is not installed")
+        self.write("own.csv", table(ROWS))
+        self.write("shared.tsv", table(ROWS, delimiter="\t"))
+        model = self.build("shared", f'"own.csv", {NAMES}, {LAST}', "-D", "train.sum=tree", "-D", "train.accumulate=2")
+        self.assertEqual(tfmc("mpi", "--mpicc", compiler, "-o", self.path("libtfm_mpi.so")).returncode, 0)
+        result = run(*launcher, "2", model, "train", "--threads", "1", "--out", "of2", "--data", "shared.tsv", cwd=self.folder,
+                     environment=MPI_ENVIRONMENT)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout.count("trained 6 steps"), 1)
+        self.assertEqual(self.logged("of2"), self.losses(model, "of1", "--threads", "1", "--data", "own.csv"))
 
     def test_messages_name_the_row_and_what_to_write(self):
         self.write("m.csv", table(ROWS))

@@ -990,8 +990,11 @@ class Learning(Folder):
         documents = [{"text": line} for line in
                      (fixture / "corpus.txt").read_text().splitlines()]
         (self.folder / "corpus.json").write_text(json.dumps(documents))
+        (self.folder / "corpus.csv").write_text("text,number\n" + "".join(
+            '"{}",{}\n'.format(document["text"].replace('"', '""'), i) for i, document in enumerate(documents)))
         for name, arguments in {"plain": [fixture / "corpus.txt"],
-                                "json": ["corpus.json", "--field", "text"]}.items():
+                                "json": ["corpus.json", "--field", "text"],
+                                "table": ["corpus.csv", "--field", "text"]}.items():
             result = tfmc("tokenizer", *arguments, "--merges", "200", "-o", name, cwd=self.folder)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn("200 merges, 276 tokens", result.stderr)
@@ -1010,7 +1013,7 @@ class Learning(Folder):
                                 (["none.txt"], "none.txt"),
                                 (["blank.txt"], "no words"),
                                 (["bad.txt"], "bad.txt:2: not UTF-8 text"),
-                                (["other.json", "--field", "text"], 'field "text"')]:
+                                (["other.json", "--field", "text"], 'field "text", but in "body": --field "body"\n')]:
             result = tfmc("tokenizer", *arguments, cwd=self.folder)
             self.assertEqual(result.returncode, INPUT_ERROR)
             self.assertIn(part, result.stderr)
