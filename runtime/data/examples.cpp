@@ -160,7 +160,7 @@ private:
     auto encodePart = [&](std::string_view part) {
       encodeData(tokenizer, part, to, [&] { return example.place(spec); });
     };
-    // Between the two of a pair there was a tab.
+    // The two of a pair were apart, as by the tab between them.
     auto from = static_cast<size_t>(text.data() - example.text.data());
     if (spec.kind == "pairs" && tokenizer.partsAtSpace() &&
         from < example.prompt && example.prompt - from < text.size()) {

@@ -28,7 +28,7 @@ std::optional<char> tableSeparator(std::string_view path);
 /// do not say in which line a fault is (libcsv).
 class TableReader {
 public:
-  /// `path` is for messages; `text` stays the caller's.
+  /// `path` is for messages. Both stay the caller's.
   TableReader(const std::string &path, std::string_view text, char separator)
       : path(path), rest(text), separator(separator) {}
 

@@ -79,8 +79,8 @@ struct Example {
   std::vector<Range> answers;
   /// Which of the source's files; those for validation follow the others.
   uint32_t file = 0;
-  /// The line in it, of a JSON array the document, of a generated set the
-  /// example; from 1.
+  /// The line in it, of a row of a table the first one, of a JSON array the
+  /// document, of a generated set the example; from 1.
   uint32_t number = 0;
   bool isLine = false;
 
