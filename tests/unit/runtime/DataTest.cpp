@@ -739,6 +739,9 @@ TEST(Json, ReadsLinesAndArrays) {
     EXPECT_EQ(examples[1].text, "b");
     EXPECT_EQ(dataCharacters(spec), (std::vector<std::string>{"a", "b"}));
   }
+  spec.files = {folder.write("a.json", "[{\"text\": 3.5}, {\"text\": true}]")};
+  EXPECT_EQ(readExamples(spec)[0].text, "3.5");
+  EXPECT_EQ(readExamples(spec)[1].text, "true");
   for (const char *content : {"", "{", "{\"other\": 1}", "[1]", "[{}"}) {
     spec.files = {folder.write("a.json", content)};
     EXPECT_NE(messageOf<InputError>([&] { readExamples(spec); }).find("a.json"),
