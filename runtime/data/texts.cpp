@@ -250,6 +250,25 @@ public:
     });
   }
 
+  /// Whether a file that could be a table by its name is one. Lines of a
+  /// prompt, a tab and an answer may be in a .tsv file, too, where nobody names
+  /// columns and the first line has none of the usual names.
+  bool isTable(std::string_view text, char separator) const {
+    if (separator == ',' || data.kind != "pairs" || namesFields())
+      return true;
+    std::string_view line = text.substr(0, text.find_first_of("\r\n"));
+    while (true) {
+      const size_t end = line.find(separator);
+      const std::string_view cell = line.substr(0, end);
+      for (const TextField &field : fields)
+        if (cell == field.name || cell == '"' + field.name + '"')
+          return true;
+      if (end == std::string_view::npos)
+        return false;
+      line.remove_prefix(end + 1);
+    }
+  }
+
   /// A table whose first row names its columns.
   void readTable(std::string_view text, char separator) {
     TableReader table(path, text, separator);
@@ -289,13 +308,18 @@ public:
   bool hasText = false;
 
 private:
+  /// Whether an entry names other fields than the usual ones.
+  bool namesFields() const {
+    const DataSpec usual;
+    return data.prompt != usual.prompt || data.answer != usual.answer;
+  }
+
   /// What names fields is meant for a file that has some.
   void requireNoNames() const {
-    const DataSpec usual;
-    if (data.prompt == usual.prompt && data.answer == usual.answer)
+    if (!namesFields())
       return;
     const TextField &named =
-        data.prompt != usual.prompt ? fields[0] : fields[1];
+        data.prompt != DataSpec().prompt ? fields[0] : fields[1];
     throw InputError(fmt::format(
         "{} has lines of a prompt, a tab and an answer, and so no field {}: "
         "leave out `{}`, or call a table whose first row names its columns "
@@ -491,7 +515,8 @@ void readFiles(const DataSpec &data, const FindChat &chat,
     ExampleFile file(data, static_cast<uint32_t>(i), path, messages, examples,
                      option);
     std::optional<char> separator = tableSeparator(path);
-    if (separator && data.kind != "lines")
+    if (separator && data.kind != "lines" &&
+        file.isTable(documents, *separator))
       file.readTable(documents, *separator);
     else if (data.kind == "json" ||
              (data.kind == "pairs" && looksLikeJson(documents)))

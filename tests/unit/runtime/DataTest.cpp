@@ -852,6 +852,26 @@ TEST(Pairs, KeepThePromptApart) {
             std::string::npos);
 }
 
+// A file whose name ends in .tsv has them as before, unless its first line, or
+// an entry, names columns.
+TEST(Pairs, MayStandInAFileOfTabs) {
+  TemporaryFolder folder;
+  DataSpec spec;
+  spec.kind = "pairs";
+  auto textsOf = [&](const std::string &content) {
+    spec.files = {folder.write("a.tsv", content)};
+    std::string all;
+    for (Example &example : readExamples(spec))
+      all += example.text.insert(example.prompt, "|") + "\n";
+    return all;
+  };
+  EXPECT_EQ(textsOf("1+\t2\n\"3\t4\n"), "1+|2\n\"3|4\n");
+  EXPECT_EQ(textsOf("{\"prompt\": \"1+\", \"answer\": 2}"), "1+|2\n");
+  EXPECT_EQ(textsOf("id\tanswer\tprompt\n7\t2\t1+\n"), "1+|2\n");
+  spec.answer = "sum";
+  EXPECT_EQ(textsOf("prompt\tsum\n1+\t2\n"), "1+|2\n");
+}
+
 // Whatever they are called, and with the texts that JSON has for numbers.
 TEST(Pairs, AreOfNamedFields) {
   TemporaryFolder folder;
