@@ -533,7 +533,7 @@ void declare(CLI::App &app, Commands &commands) {
                    "tensors have within it")
       ->excludes(exportation->get_option("--adapter"));
   exportation->add_flag("--overwrite", commands.exportation.overwrite,
-                        "replace another model that DIR/ holds");
+                        "replace what -o names, or another model in DIR/");
 
   CLI::App *bench = app.add_subcommand("bench", "time the model's functions");
   addCommon(bench, commands.benchmark);

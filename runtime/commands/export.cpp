@@ -15,6 +15,7 @@
 #include "runtime/files/parts.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/weights.h"
+#include "runtime/files/written_by.h"
 #include "runtime/formats/gguf.h"
 #include "runtime/model/quantise.h"
 #include "runtime/support/atomic_file.h"
@@ -165,6 +166,12 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
                                      ".safetensors file, which the program of "
                                      "that part alone exports to a folder");
   }
+  if (!command.adapter && !isExportFolder(command.out)) {
+    requireNotRead(out, command, descriptor);
+    if (!command.overwrite)
+      requireWrittenBy(out, "export",
+                       "export to another file, or pass --overwrite");
+  }
   const std::string kept = recipeOf(descriptor).generate.weights;
   const std::string &written = command.dtypeName;
   if (command.seed) {
@@ -206,8 +213,8 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
       noteOtherBegin(descriptor, command);
     return;
   }
-  std::map<std::string, std::string> metadata = {{"format", "pt"},
-                                                 {"model", descriptor.name}};
+  std::map<std::string, std::string> metadata = exportedMetadata();
+  metadata["model"] = descriptor.name;
   if (command.dtype == StoredType::INT8 || command.dtype == StoredType::INT4)
     describeQuantised(tensors, command.dtype, metadata);
   AtomicFile file(out);

@@ -14,6 +14,7 @@
 #include "runtime/files/run_folder.h"
 #include "runtime/files/text_settings.h"
 #include "runtime/files/weights.h"
+#include "runtime/files/written_by.h"
 #include "runtime/generation/logits_source.h"
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
@@ -92,6 +93,7 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
   if (isSameFile(out, command.promptFile))
     throw InputError(out + " is the prompt: write to another file");
   requireNotRead(out, command, descriptor);
+  requireWrittenBy(out, "logits", "write to another file");
   const ForwardInput input = inputOf(descriptor, command, recipe, *tokenizer);
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
@@ -124,7 +126,7 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
                        return model.read<float>(
                            logits, 0, static_cast<size_t>(count * width));
                      }}},
-                   {{"model", descriptor.name}});
+                   {{"model", descriptor.name}, {writtenByKey, "logits"}});
   file.commit();
   if (bad > 0)
     say(fmt::format("warning: at {} of {} positions logits are not numbers: "

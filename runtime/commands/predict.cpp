@@ -11,6 +11,7 @@
 #include "runtime/files/find_tokenizer.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/weights.h"
+#include "runtime/files/written_by.h"
 #include "runtime/generation/logits_source.h"
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
@@ -178,6 +179,7 @@ void predict(const tfm_model &descriptor, const PredictCommand &command) {
         recipe.data.kind.empty() ? "none" : "`" + recipe.data.kind + "`"));
   requireNoRunFile(command.out);
   requireNotRead(command.out, command, descriptor);
+  requireWrittenBy(command.out, "predict", "write to another file");
   const tfm_function *function = findFunction(descriptor, TFM_FORWARD);
   if (!function)
     throw Model::missing(descriptor, TFM_FORWARD);
@@ -227,7 +229,8 @@ void predict(const tfm_model &descriptor, const PredictCommand &command) {
   std::vector<FloatTensor> tensors;
   for (const Result &result : results)
     tensors.push_back(result.tensor());
-  writeSafetensors(file, tensors, {{"model", descriptor.name}});
+  writeSafetensors(file, tensors,
+                   {{"model", descriptor.name}, {writtenByKey, "predict"}});
   file.commit();
   for (const Result &result : results)
     if (int64_t bad = result.rowsWithoutNumber(); bad > 0)

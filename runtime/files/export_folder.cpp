@@ -15,6 +15,7 @@
 #include "runtime/files/run_folder.h"
 #include "runtime/files/text_settings.h"
 #include "runtime/files/weights.h"
+#include "runtime/files/written_by.h"
 #include "runtime/model/model.h"
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
@@ -37,8 +38,6 @@ namespace {
 
 const char *const weightsName = "/model.safetensors";
 const char *const configName = "/config.json";
-/// In the metadata of weights: they were written here, so others may be.
-const char *const exportedKey = "tfm.exported";
 
 /// Why that folder is no source. JSON has no names that are not UTF-8.
 std::string notThere(const std::string &init) {
@@ -176,17 +175,12 @@ bool isExportFolder(const std::string &path) {
 }
 
 std::map<std::string, std::string> exportedMetadata() {
-  return {{"format", "pt"}, {exportedKey, "true"}};
+  return {{"format", "pt"}, {writtenByKey, "export"}};
 }
 
 void requireExported(const std::string &weights, const std::string &config) {
-  try {
-    if (fileExists(weights) &&
-        SafetensorsReader(weights).header().metadata.contains(exportedKey))
-      return;
-  } catch (const InputError &) {
-    // Whatever that file is, it is somebody's own.
-  }
+  if (isWrittenBy(weights, "export"))
+    return;
   for (const std::string &path : {weights, config})
     if (fileExists(path))
       throw InputError(path + " is not known to be written by `export`, and "

@@ -209,7 +209,7 @@ train { batch = 2, sequence = 5, steps = 4 }
         both = self.build("both", text, "-D", "causal=false")
         self.refused("`forward` looks at 12 tokens at once, and its result cannot be told from what fills up an example "
                      "of 5: train the model with as many as it looks at (-D train.sequence=12, or -D context=5)",
-                     both, *predict, "none.safetensors")
+                     both, *predict, "refused.safetensors")
         self.ok(self.build("short", text, "-D", "causal=false", "-D", "context=5"), *predict, "both.safetensors")
         # Zeros, and what is below, are all the same to this one, which looks up no token.
         figures = self.build("figures", """
@@ -225,10 +225,10 @@ train { batch = 2, sequence = 5, steps = 4, loss = mse }
 """)
         self.ok(figures, "export", "--seed", "1", "-o", "ones.safetensors")
         self.refused("`forward` looks at 12 tokens at once", figures, "predict", "--weights", "ones.safetensors", "--data",
-                     "tokens.safetensors", "-o", "none.safetensors")
+                     "tokens.safetensors", "-o", "refused.safetensors")
         longer = self.build("longer", text, "-D", "train.sequence=12")
         self.refused("but the model takes [examples, 12], [B, T]: build it with -D train.sequence=5", longer, *predict,
-                     "none.safetensors")
+                     "refused.safetensors")
 
     def test_source_and_tokens_are_arrays_like_others(self):
         model = self.build("translate", """
@@ -256,7 +256,7 @@ train { batch = 2, sequence = 3, S = 2, steps = 2 }
         losses = [math.log(sum(map(math.exp, row))) - row[target] for row, target in zip(rows, targets)]
         self.assertAlmostEqual(told["loss"], sum(losses) / len(losses), delta=1e-6)
         self.assertNotIn("generate", next(line for line in self.ok(model, "info").stdout.splitlines() if "commands" in line))
-        for command in (["generate"], ["logits", "-o", "none.safetensors"]):
+        for command in (["generate"], ["logits", "-o", "refused.safetensors"]):
             self.refused("M takes `source`, which arrays fill, and no text: `predict` writes what it makes of the arrays of "
                          "a file", model, *command, "--weights", "translate_run", "--prompt", "1 2")
 

@@ -1205,6 +1205,35 @@ train { batch = 2, sequence = 4, steps = 4, loss = cross_entropy(ignore = 3) }
             result = run(model, "export", "--weights", "run", "-o", "new.safetensors", cwd=folder)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
 
+    def test_a_command_writes_over_what_it_wrote_alone(self):
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as name:
+            folder = pathlib.Path(name)
+            model = binary(folder, MODELS / "addition.tfm")
+            commands = {"export": [model, "export", "--seed", "1", "-o"],
+                        "logits": [model, "logits", "--weights", "export.safetensors", "--prompt", "1+1", "-o"]}
+            for command, line in commands.items():
+                for _ in range(2):
+                    result = run(*line, f"{command}.safetensors", cwd=folder)
+                    self.assertEqual((result.returncode, result.stderr), (0, ""))
+            (folder / "notes.txt").write_text("mine\n")
+            (folder / "empty").write_text("") # as of `mktemp`
+            shutil.copy(folder / "export.safetensors", folder / "copy.safetensors")
+            for command, other in (("export", "logits.safetensors"), ("export", "notes.txt"),
+                                   ("logits", "copy.safetensors"), ("logits", "notes.txt")):
+                before = (folder / other).read_bytes()
+                result = run(*commands[command], other, cwd=folder)
+                self.assertEqual(result.returncode, 1)
+                self.assertIn(f"error: {other} is not known to be written by `{command}`, and would be lost: ",
+                              result.stderr)
+                self.assertEqual((folder / other).read_bytes(), before)
+            for line in ([*commands["export"], "notes.txt", "--overwrite"], [*commands["logits"], "empty"]):
+                result = run(*line, cwd=folder)
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+            # What it reads it does not replace even then.
+            result = run(model, "export", "--weights", "copy.safetensors", "-o", "copy.safetensors", "--overwrite", cwd=folder)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("copy.safetensors is a file that this command reads", result.stderr)
+
 
 class Json(unittest.TestCase):
     """Questions and answers in JSON, some of them longer than a window."""

@@ -1,0 +1,34 @@
+//===- written_by.cpp - which command wrote a file of tensors -----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/files/written_by.h"
+
+#include "runtime/formats/safetensors.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
+
+namespace tfm {
+
+bool isWrittenBy(const std::string &path, const std::string &command) {
+  try {
+    const SafetensorsReader file(path);
+    auto found = file.header().metadata.find(writtenByKey);
+    return found != file.header().metadata.end() && found->second == command;
+  } catch (const InputError &) {
+    return false; // there is none, or one of another kind
+  }
+}
+
+void requireWrittenBy(const std::string &path, const std::string &command,
+                      const std::string &advice) {
+  if (isRegularFile(path) && !readFile(path, "the file", 1).empty() &&
+      !isWrittenBy(path, command))
+    throw InputError(path + " is not known to be written by `" + command +
+                     "`, and would be lost: " + advice);
+}
+
+} // namespace tfm
