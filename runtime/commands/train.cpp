@@ -268,6 +268,8 @@ void train(const tfm_model &descriptor, TrainCommand command,
                          &options.chat);
        },
        sourceLength(descriptor, TFM_TRAIN), arrayInputsOf(*trained, recipe)});
+  if (command.speaks())
+    options.fileChecksums = fileChecksums(spec);
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);

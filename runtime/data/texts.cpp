@@ -11,10 +11,12 @@
 #include "runtime/data/numpy_random.h"
 #include "runtime/data/table.h"
 #include "runtime/support/atomic_file.h"
+#include "runtime/support/checksum.h"
 #include "runtime/support/closest.h"
 #include "runtime/support/error.h"
 #include "runtime/support/memory.h"
 #include "runtime/support/read_json.h"
+#include "runtime/support/regular_file.h"
 
 #include <algorithm>
 #include <ctime>
@@ -608,6 +610,37 @@ DataSpec withFiles(const DataSpec &named) {
     locateFile(name, data.directory, "the validation file",
                "-D data.validation_files when you build it");
   return data;
+}
+
+std::map<std::string, std::string> fileChecksums(const DataSpec &spec) {
+  const DataSpec data = withMatches(spec);
+  std::vector<std::string> names = data.files;
+  names.insert(names.end(), data.validationFiles.begin(),
+               data.validationFiles.end());
+  constexpr uint64_t mostPieces = 64;
+  std::vector<char> piece(size_t{1} << 16);
+  std::map<std::string, std::string> checksums;
+  for (const std::string &name : names) {
+    const std::string path =
+        locateFile(name, data.directory, "the data file", "--data");
+    if (!isRegularFile(path))
+      continue;
+    const RegularFile file(path, "the data file");
+    const uint64_t size = file.size(),
+                   all = (size + piece.size() - 1) / piece.size(),
+                   wanted = std::min(
+                       all, std::max<uint64_t>(mostPieces / names.size(), 1));
+    Checksum checksum;
+    checksum.add(&size, sizeof size);
+    for (uint64_t i = 0; i < wanted; ++i) {
+      const uint64_t begin = i * all / wanted * piece.size(),
+                     count = std::min<uint64_t>(piece.size(), size - begin);
+      file.readAt(piece.data(), count, begin);
+      checksum.add(piece.data(), count);
+    }
+    checksums[name] = checksum.text();
+  }
+  return checksums;
 }
 
 bool isBlank(std::string_view text) {

@@ -16,6 +16,7 @@
 #include "runtime/recipe.h"
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,12 @@ DataSpec withMatches(DataSpec data);
 /// That, once its validation files, which `--data` does not replace, were found
 /// to be there.
 DataSpec withFiles(const DataSpec &data);
+
+/// Of each file of a data source, also those to validate with, by its name:
+/// whether others have the same bytes. Of files with more than a few MB
+/// together their lengths and so many bytes, spread evenly over each. A file
+/// that is read once, such as a pipe, has none.
+std::map<std::string, std::string> fileChecksums(const DataSpec &data);
 
 /// Whether a text is white space of ASCII.
 bool isBlank(std::string_view text);

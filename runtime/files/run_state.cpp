@@ -104,6 +104,16 @@ public:
     return text(all, file);
   }
 
+  std::map<std::string, std::string> fileChecksums() {
+    const json &all = member(member(object, "checksums"), "data_files");
+    if (!all.is_object())
+      wrong("data_files", all, "an object");
+    std::map<std::string, std::string> read;
+    for (const auto &[name, value] : all.items())
+      read[name] = text(all, name.c_str());
+    return read;
+  }
+
   [[noreturn]] void wrong(const char *name, const json &value,
                           const std::string &expected) const {
     fail(fmt::format("\"{}\" is {}, not {}", name, value.dump(), expected));
@@ -174,6 +184,8 @@ std::string stateText(const RunState &state) {
     object["settings"][name] = json::parse(value);
   if (!state.dataChecksum.empty())
     object["checksums"]["data"] = state.dataChecksum;
+  if (!state.fileChecksums.empty())
+    object["checksums"]["data_files"] = state.fileChecksums;
   // The name of a folder need not be UTF-8: such a one is not found again.
   std::string text =
       object.dump(2, ' ', /*ensure_ascii=*/false,
@@ -224,6 +236,8 @@ RunState parseState(const std::string &text, const std::string &path) {
   state.logChecksum = read.checksum("log.jsonl");
   if (object["checksums"].contains("data"))
     state.dataChecksum = read.checksum("data");
+  if (object["checksums"].contains("data_files"))
+    state.fileChecksums = read.fileChecksums();
   return state;
 }
 

@@ -43,11 +43,12 @@ struct RunState {
   /// What the user named instead of the recipe's data (`--data`); empty where
   /// that was nothing.
   std::string data;
-  /// What else the build has by which updates are computed (`runSettings`); and
-  /// a checksum of the data (`Dataset::checksum`). Empty where an earlier
-  /// version wrote it.
+  /// What else the build has by which updates are computed (`runSettings`); a
+  /// checksum of the data (`Dataset::checksum`), and of each of its files
+  /// (`fileChecksums`). Empty where an earlier version wrote it.
   std::map<std::string, std::string> settings;
   std::string dataChecksum;
+  std::map<std::string, std::string> fileChecksums;
   /// Length of log.jsonl at this step.
   uint64_t logBytes = 0;
   /// Early stopping.

@@ -73,4 +73,24 @@ std::string changesOfSettings(const std::map<std::string, std::string> &before,
   return changes;
 }
 
+std::string changesOfFiles(const std::map<std::string, std::string> &before,
+                           const std::map<std::string, std::string> &here) {
+  std::string changes;
+  auto add = [&](const std::string &name, const char *what) {
+    changes += (changes.empty() ? ": " : ", ") + name + what;
+  };
+  if (!before.empty()) // else an earlier version's
+    for (const auto &[name, checksum] : here) {
+      auto found = before.find(name);
+      if (found == before.end())
+        add(name, " is new");
+      else if (found->second != checksum)
+        add(name, " has changed");
+    }
+  for (const auto &[name, checksum] : before)
+    if (!here.contains(name))
+      add(name, " is none of them any more");
+  return changes.empty() ? ", or are read in another way" : changes;
+}
+
 } // namespace tfm

@@ -27,6 +27,11 @@ std::map<std::string, std::string> runSettings(const tfm_model &model);
 std::string changesOfSettings(const std::map<std::string, std::string> &before,
                               const std::map<std::string, std::string> &here);
 
+/// What has become of data that are not those of `before`, by the checksums of
+/// their files: `: a.txt has changed, b.txt is new`, or that nobody knows.
+std::string changesOfFiles(const std::map<std::string, std::string> &before,
+                           const std::map<std::string, std::string> &here);
+
 } // namespace tfm
 
 #endif // TFM_RUNTIME_TRAINING_RUN_SETTINGS_H

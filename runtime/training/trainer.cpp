@@ -700,6 +700,7 @@ RunState Trainer::ofThisBuild() const {
   here.optimizer = recipe.train.optimizer.kind;
   here.data = options.data;
   here.settings = runSettings(model.descriptor());
+  here.fileChecksums = options.fileChecksums;
   // Of long texts 64 pieces, so that this takes no time.
   here.dataChecksum =
       data.checksum({Part::Train, Part::Validation}, recipe.train.sequence,
@@ -742,8 +743,10 @@ void Trainer::sayWhatIsKept(const RunState &here) {
   if (options.data == position.data && !position.dataChecksum.empty() &&
       position.dataChecksum != here.dataChecksum &&
       changes.find("train.sequence") == std::string::npos)
-    say("note: the data are not those that the run was trained on until now, "
-        "or are read in another way\n");
+    say(printable("note: the data are not those that the run was trained on "
+                  "until now" +
+                  changesOfFiles(position.fileChecksums, here.fileChecksums)) +
+        "\n");
   int64_t ofUpdate = train.batch * unit.perRow * train.accumulate;
   if (position.tokens != position.step * ofUpdate)
     say(fmt::format(
@@ -795,6 +798,7 @@ bool Trainer::resumeWhere(TrainResult &result) {
   position.data = here.data;
   position.settings = here.settings;
   position.dataChecksum = here.dataChecksum;
+  position.fileChecksums = here.fileChecksums;
   return true;
 }
 

@@ -43,6 +43,8 @@ struct TrainOptions {
   std::string resume;               ///< a run directory to go on from
   std::vector<InitialWeights> init; ///< to begin with
   std::string data; ///< what is trained on instead of the recipe's
+  /// `fileChecksums` of what is trained on.
+  std::map<std::string, std::string> fileChecksums;
   /// What has the chat template that data of messages was put into, a folder or
   /// gguf file; empty: there are no messages.
   std::string chat;

@@ -1020,8 +1020,20 @@ train { batch = 2, sequence = 8, steps = 2, clip = 1.0, schedule = cosine(warmup
             self.assertNotIn("until now", again.stderr)
             # The same name, and other data: also where they have the same size.
             (folder / "pairs.txt").write_text("ab abb a" * 40)
-            told = "note: the data are not those that the run was trained on until now, or are read in another way"
-            self.assertEqual(notes(same, "text"), [told])
+            told = "note: the data are not those that the run was trained on until now"
+            self.assertEqual(notes(same, "text"), [told + ": pairs.txt has changed"])
+            (folder / "more.txt").write_text("ba" * 40)
+            more = built("more", "-D", 'data.files=["pairs.txt", "more.txt"]', "-D", "data.validation=0")
+            self.assertEqual(notes(more, "more-run"), [told + ": more.txt is new, pairs.txt has changed"])
+            fewer = run(same, "train", "--resume", "more-run", "--steps", "6", "--out", "fewer", cwd=folder)
+            self.assertIn(told + ": more.txt is none of them any more\n", fewer.stderr)
+            # The file, but not the part that is trained on.
+            halved = run(built("halved", "-D", "data.validation=0.5"), "train", "--resume", "fewer", "--steps", "8",
+                         "--out", "other-part", cwd=folder)
+            self.assertIn(told + ", or are read in another way\n", halved.stderr)
+            # A run whose state has no checksums of files.
+            state = json.loads((folder / "run/state.json").read_text())
+            self.assertEqual(list(state["checksums"]["data_files"]), ["pairs.txt"])
             # Other windows are told of alone.
             changed = notes(built("shorter", "-D", "train.sequence=4"), "short")
             self.assertEqual(changed, ["note: until now the run had train.sequence = 8 (here 4)",
