@@ -892,8 +892,8 @@ class MaskedTokens(unittest.TestCase):
                            "-D", "train.optimizer.lr=5e-3")
             trained = run(model, "train", "--out", "run", cwd=folder)
             self.assertEqual(trained.returncode, 0, trained.stderr)
-            losses = [line["loss"] for line in map(json.loads, open(folder / "run" / "log.jsonl"))
-                      if "loss" in line]
+            lines = (folder / "run" / "log.jsonl").read_text().splitlines()
+            losses = [line["loss"] for line in map(json.loads, lines) if "loss" in line]
             # As many places are hidden as the formula says: untrained each costs log(256).
             self.assertAlmostEqual(losses[0], math.log(256), delta=1.2)
             self.assertLess(losses[-1], 3)
