@@ -148,23 +148,36 @@ TokenizerPtr dataTokenizer(const tfm_model &model, const Recipe &recipe,
                         /*idsWithout=*/data.kind == "tokens"});
 }
 
-/// A file of both parts of the data, which a pattern easily matches; empty
-/// where there is none.
-static std::string trainedAndValidated(const DataSpec &spec) {
-  if (spec.validationFiles.empty())
-    return "";
+/// Warns of a file that the data names twice, as a pattern beside a name easily
+/// does.
+static void warnOfSameFiles(const DataSpec &spec) {
   const DataSpec data = withMatches(spec);
+  using Files = std::set<std::filesystem::path>;
+  Files trained, validated;
+  // A pipe, which is read once, is no other file.
   auto fileOf = [&](const std::string &name) {
-    return std::filesystem::weakly_canonical(
-        locateFile(name, data.directory, "the data file", "--data"));
+    const std::string path =
+        locateFile(name, data.directory, "the data file", "--data");
+    return isRegularFile(path) ? std::filesystem::canonical(path)
+                               : std::filesystem::path(path);
   };
-  std::set<std::filesystem::path> trained;
-  for (const std::string &name : data.files)
-    trained.insert(fileOf(name));
+  auto warn = [](const std::string &name, const char *what) {
+    say(printable("warning: " + name + what) + "\n");
+  };
+  auto addAll = [&](const std::vector<std::string> &names, Files &files) {
+    std::string again;
+    for (const std::string &name : names)
+      if (!files.insert(fileOf(name)).second)
+        again = name;
+    if (!again.empty())
+      warn(again, " is named twice: what it holds counts twice");
+  };
+  addAll(data.files, trained);
+  addAll(data.validationFiles, validated);
   for (const std::string &name : data.validationFiles)
     if (trained.contains(fileOf(name)))
-      return name;
-  return "";
+      return warn(name, " is trained on, too: validation with it says nothing "
+                        "of unseen data");
 }
 
 std::unique_ptr<Dataset> openData(const CommonOptions &options,
@@ -175,12 +188,8 @@ std::unique_ptr<Dataset> openData(const CommonOptions &options,
   if (options.speaks())
     for (const std::string &note : data->notes())
       say("note: " + printable(note) + "\n");
-  if (std::string seen = trainedAndValidated(request.spec);
-      options.speaks() && !seen.empty())
-    say(printable("warning: " + seen +
-                  " is trained on, too: validation with it says nothing of "
-                  "unseen data") +
-        "\n");
+  if (options.speaks())
+    warnOfSameFiles(request.spec);
   return data;
 }
 

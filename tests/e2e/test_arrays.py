@@ -354,6 +354,15 @@ train { batch = 2, sequence = 5, steps = 4 }
                            "data.validation_files=one.safetensors")
         shown = json.loads(self.ok(apart, "data", "--json").stdout)
         self.assertEqual((shown["train"], shown["validation"]), (7, 2))
+        # What is meant to be all files may name one of them twice.
+        self.assertNotIn("warning: ", self.ok(apart, "train", "--out", "apart_run").stderr)
+        os.symlink(self.path("one.safetensors"), self.path("link.safetensors"))
+        warning = "warning: {} is named twice: what it holds counts twice\n"
+        for name, files in (("trained", "data.files"), ("validated", "data.validation_files")):
+            twice = self.build(name, text, "-D", f'{files}=["one.safetensors", "link.safetensors"]')
+            told = self.ok(twice, "train", "--out", f"{name}_run").stderr
+            self.assertEqual(told.count("warning: "), 1, told)
+            self.assertIn(warning.format("link.safetensors"), told)
 
     def test_processes_share_the_micro_batches(self):
         compiler, launcher = MPI_LIBRARIES["Open MPI"]

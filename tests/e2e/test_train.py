@@ -1044,6 +1044,24 @@ train { batch = 2, sequence = 8, steps = 2, clip = 1.0, schedule = cosine(warmup
 class DataOfOthers(unittest.TestCase):
     """What nanoGPT, llm.c and NumPy users have is trained on as it is."""
 
+    def test_a_pipe_is_none_of_the_files(self):
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as name:
+            folder = pathlib.Path(name)
+            (folder / "unseen.txt").write_text("one fish two fish\n" * 9)
+            (folder / "piped.tfm").write_text("""
+model Bytes(width = 8) {
+  e = Embedding(256, width)
+  forward(tokens: int[B, T]) -> [B, T, 256] { return e(tokens) @ e.weight.T }
+}
+tokenizer bytes
+data text("seen.txt", validation_files = "unseen.txt")
+train { batch = 2, sequence = 8, steps = 3, loss = cross_entropy(ignore = none) }
+""")
+            model = binary(folder, folder / "piped.tfm")
+            trained = run(model, "train", "--data", "-", "--out", "run", "--json", cwd=folder, stdin="red fish\n" * 9)
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+            self.assertEqual(json.loads(trained.stdout)["steps"], 3)
+
     def test_the_form_of_a_file_does_not_matter(self):
         ids = [(i * i + 3 * i) % 251 for i in range(600)]
         raw, unseen = array.array("H", ids).tobytes(), array.array("H", ids[::-1][:70]).tobytes()
