@@ -60,6 +60,20 @@ static void noteRandomWeights(const TrainSpec &train, const tfm_model &model) {
         "--init takes weights to begin with\n");
 }
 
+/// Tells of examples that are fewer than an update takes, and so in it more
+/// than once.
+static void noteFewExamples(const TrainSpec &train, const Dataset &data) {
+  const int64_t examples = data.windows(Part::Train),
+                ofUpdate = train.batch * train.accumulate;
+  if (!data.isStream() && examples < ofUpdate)
+    say(fmt::format(
+        "note: there {} to train on, and an update takes {}, some of them more "
+        "than once: build with a smaller -D train.batch{}\n",
+        examples == 1 ? "is 1 example"
+                      : fmt::format("are {} examples", examples),
+        ofUpdate, train.accumulate > 1 ? " or train.accumulate" : ""));
+}
+
 /// Tells of what other programs put before texts, and this training does not.
 static void noteMissingBegin(const tfm_function &function,
                              const Tokenizer &tokenizer, const Dataset &data) {
@@ -276,6 +290,8 @@ void train(const tfm_model &descriptor, TrainCommand command,
   Model model(descriptor, *device);
   if (command.speaks() && !holdsArrays(spec))
     noteMissingBegin(*trained, *tokenizer, *data);
+  if (command.speaks())
+    noteFewExamples(recipe.train, *data);
   if (command.speaks() && begun.empty())
     noteRandomWeights(recipe.train, descriptor);
   std::string resumed = options.resume;

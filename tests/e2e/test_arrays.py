@@ -322,6 +322,18 @@ train { batch = 2, sequence = 5, steps = 4 }
         self.refused("none of the targets in the data counts", ignoring, "eval", "--weights", "drawn.safetensors", "--data",
                      "plain.safetensors")
 
+    def test_fewer_examples_than_an_update_takes(self):
+        save_series(self.path("train.safetensors"), 6)
+        for name, batch, accumulate, note in (
+                ("few", 4, 2, "note: there are 6 examples to train on, and an update takes 8, some of them more than once: "
+                              "build with a smaller -D train.batch or train.accumulate\n"),
+                ("wide", 7, 1, "takes 7, some of them more than once: build with a smaller -D train.batch\n"),
+                ("all", 3, 2, "")):
+            model = self.build(name, SERIES % ("", batch, accumulate, 2, ""))
+            told = self.ok(model, "train", "--out", f"{name}_examples_run").stderr
+            self.assertIn(note, told)
+            self.assertEqual("some of them more than once" in told, bool(note))
+
     def test_a_resumed_run_has_the_same_bits(self):
         save_series(self.path("train.safetensors"), 10)
         model = self.build("resumed", SERIES % (", validation = 0.2, split_seed = 7", 3, 2, 6, ", validate = every(2)"))
