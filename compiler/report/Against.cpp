@@ -409,9 +409,7 @@ static void writeKeys(const ConfigComparison &config, llvm::raw_ostream &os) {
   TextTable table({false, false, false, false});
   for (const ConfigKey &key : config.keys) {
     // Of a value that nobody expects the beginning is enough.
-    llvm::StringRef stored = key.stored;
-    std::string shown =
-        stored.size() > 40 ? stored.take_front(37).str() + "..." : stored.str();
+    std::string shown = beginningOf(key.stored, 40);
     std::string words = printable(key.fix.empty() ? key.reason : key.fix);
     table.add({printable(key.key), printable(shown),
                key.model.empty() ? "" : key.model + " here",

@@ -12,6 +12,7 @@
 #include "runtime/support/checksum.h"
 #include "runtime/support/error.h"
 #include "runtime/support/float16.h"
+#include "runtime/support/utf8.h"
 
 #include <algorithm>
 #include <array>
@@ -85,13 +86,13 @@ public:
       fail("has no examples");
     for (const auto &[name, entry] : file.header().tensors)
       if (std::ranges::find(inputs, name, &ArrayInput::name) == inputs.end())
-        unread.push_back(name);
+        unread.push_back(beginningOf(name));
   }
 
   const std::string &path() const { return file.path(); }
   /// Examples.
   int64_t count() const { return arrays.front().entry->shape.front(); }
-  /// Arrays that fill nothing.
+  /// Arrays that fill nothing, as messages call them.
   const std::vector<std::string> &others() const { return unread; }
 
   /// Fills a row with an example of the array for `input`. Throws InputError
@@ -143,7 +144,7 @@ private:
     if (!entry) {
       std::vector<std::string> names;
       for (const auto &[name, other] : file.header().tensors)
-        names.push_back("`" + name + "`");
+        names.push_back("`" + beginningOf(name) + "`");
       fail(fmt::format(
           "has no array `{}`, which the model takes ({}): it has "
           "{}",

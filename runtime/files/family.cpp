@@ -10,6 +10,7 @@
 #include "runtime/files/graph_judge.h"
 #include "runtime/support/error.h"
 #include "runtime/support/read_json.h"
+#include "runtime/support/utf8.h"
 
 #include <algorithm>
 #include <cmath>
@@ -74,10 +75,7 @@ bool isEmpty(const json &value) {
 }
 
 /// The beginning of a value, for messages.
-std::string shown(const json &value) {
-  std::string text = jsonText(value);
-  return text.size() > 60 ? text.substr(0, 57) + "..." : text;
-}
+std::string shown(const json &value) { return beginningOf(jsonText(value)); }
 
 /// What `words` of a rule call a value.
 std::string wordOf(const json &value) {

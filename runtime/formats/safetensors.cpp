@@ -11,6 +11,7 @@
 #include "runtime/support/error.h"
 #include "runtime/support/float16.h"
 #include "runtime/support/system_call.h"
+#include "runtime/support/utf8.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -70,7 +71,7 @@ std::string parseEntry(const json &value, uint64_t dataBytes,
   entry.dtype = value["dtype"].get<std::string>();
   uint64_t bits = elementBits(entry.dtype);
   if (bits == 0)
-    return "has the unknown dtype " + entry.dtype;
+    return "has the unknown dtype " + beginningOf(entry.dtype);
   for (const json &size : value["shape"]) {
     if (!size.is_number_unsigned())
       return "has a shape that is not made of whole numbers";
@@ -136,7 +137,7 @@ TensorHeader parseSafetensorsHeader(std::string_view text, uint64_t dataBytes,
       wrong = parseMetadata(value, result.metadata);
     } else if (wrong = parseEntry(value, dataBytes, result.tensors[name]);
                !wrong.empty()) {
-      wrong = "the tensor " + name + " " + wrong;
+      wrong = "the tensor " + beginningOf(name) + " " + wrong;
     }
     if (problem.empty())
       problem = wrong;

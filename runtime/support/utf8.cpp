@@ -127,6 +127,17 @@ std::string printable(std::string_view message) {
   return text;
 }
 
+std::string beginningOf(std::string_view text, size_t most) {
+  constexpr std::string_view cut = "...";
+  if (text.size() <= most)
+    return std::string(text);
+  size_t end = 0; // of a whole character
+  for (size_t next = 0; next <= most - cut.size();
+       next += decodeUtf8(text, next).bytes)
+    end = next;
+  return std::string(text.substr(0, end)).append(cut);
+}
+
 bool isSpace(int32_t c) {
   return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 ||
          c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||

@@ -48,6 +48,10 @@ std::string characterName(int32_t codePoint);
 /// characters but new lines and tabs, and what is not UTF-8, become U+FFFD.
 std::string printable(std::string_view message);
 
+/// A text for messages, of one with more than `most` bytes the beginning, which
+/// then ends in `...`.
+std::string beginningOf(std::string_view text, size_t most = 60);
+
 /// White space as Python's str.split() has it.
 bool isSpace(int32_t codePoint);
 /// White space as Unicode has it: Python's counts four more characters.

@@ -483,6 +483,13 @@ train { batch = 2, steps = 1 }
         save_series(self.path("more.safetensors"), 4, weights=("F32", [4], [1.0] * 4))
         result = self.ok(model, "eval", "--weights", "strict_run", "--data", "more.safetensors")
         self.assertIn("note: nothing in the model is called weights, as an array of more.safetensors is", result.stderr)
+        # Of a long name the beginning.
+        save_series(self.path("long.safetensors"), 4, **{"name" * 1000: ("F32", [4], [1.0] * 4)})
+        result = self.ok(model, "eval", "--weights", "strict_run", "--data", "long.safetensors")
+        self.assertIn(f"note: nothing in the model is called {('name' * 15)[:57]}..., as an array of long", result.stderr)
+        save_arrays(self.path("long.safetensors"), {"name" * 1000: ("F32", [4], [1.0] * 4)})
+        self.refused(f"it has `{('name' * 15)[:57]}...`\n", model, "eval", "--weights", "strict_run", "--data",
+                     "long.safetensors")
         # What a terminal would take for a command is none.
         save_series(self.path("red.safetensors"), 4, **{"\x1b[31mred": ("F32", [4], [1.0] * 4)})
         result = self.ok(model, "eval", "--weights", "strict_run", "--data", "red.safetensors")

@@ -73,9 +73,7 @@ json readObject(const std::string &path, const char *what) {
 
 /// The beginning of a value of a file, for messages.
 std::string shown(const std::string &stored) {
-  return stored.empty()       ? "absent"
-         : stored.size() > 60 ? stored.substr(0, 57) + "..."
-                              : stored;
+  return stored.empty() ? "absent" : beginningOf(stored);
 }
 
 class Importer {
