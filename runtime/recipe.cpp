@@ -251,6 +251,8 @@ void readFacts(const json &object, Recipe &recipe) {
   // What limits the tokens is not in every model.
   if (auto tokens = object.find("tokens"); tokens != object.end())
     recipe.tokens = tokens->get<int64_t>();
+  if (auto attentions = object.find("attentions"); attentions != object.end())
+    recipe.attentions = attentions->get<int64_t>();
   recipe.hasEncoder = object.contains("encoder");
   if (auto inputs = object.find("inputs"); inputs != object.end())
     for (const auto &[name, fact] : inputs->items()) {

@@ -172,6 +172,8 @@ struct Recipe {
   /// Of the facts: how many token ids the model has rows for in every table; 0
   /// where it has none.
   int64_t tokens = 0;
+  /// The same: how many times attention is computed.
+  int64_t attentions = 0;
   /// The same: whether an encoder reads the prompts.
   bool hasEncoder = false;
   /// The same, where the data is arrays: the inputs that they fill, by name.

@@ -84,6 +84,12 @@ static std::string variantsText(const tfm_model &model) {
   return model.variant_count == 1 ? "" : "  variants         " + list + "\n";
 }
 
+/// Whether generation keeps keys and values of earlier tokens, and not only
+/// what scans and shifts have of them.
+static bool keepsKeys(const tfm_variant &variant, const Recipe &recipe) {
+  return variant.cache_bytes > 0 && recipe.attentions > 0;
+}
+
 /// How texts are generated, for people: how many at a time, and in what chunks
 /// prompts are read.
 static std::string generationText(const tfm_variant &variant,
@@ -108,9 +114,11 @@ static std::string generationText(const tfm_variant &variant,
   }
   if (texts.empty())
     return "";
-  return fmt::format(
-      "{}, prompts in chunks of {} tokens{}", texts, fmt::join(chunks, ", "),
-      recipe.cache() == "f32" ? "" : ", keys and values in " + recipe.cache());
+  return fmt::format("{}, prompts in chunks of {} tokens{}", texts,
+                     fmt::join(chunks, ", "),
+                     !keepsKeys(variant, recipe) || recipe.cache() == "f32"
+                         ? ""
+                         : ", keys and values in " + recipe.cache());
 }
 
 std::vector<std::string> refusedCommands(const tfm_model &model) {
@@ -252,7 +260,7 @@ ordered_json asJson(const Subject &subject) {
           {"device", deviceAsJson(chosen, subject.gpu)},
           {"precision", recipe.precision()},
           {"weights", recipe.generate.weights},
-          {"cache", chosen.cache_bytes > 0 ? json(recipe.cache()) : json()},
+          {"cache", keepsKeys(chosen, recipe) ? json(recipe.cache()) : json()},
           {"hyperparameters", hyperparameters},
           {"parameters",
            {{"total", subject.parameters}, {"trainable", subject.trainable}}},

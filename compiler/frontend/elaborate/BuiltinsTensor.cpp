@@ -489,6 +489,7 @@ SymbolicValue BuiltinCall::attention() {
     options.site = current.nextSite++;
   }
   noteLookingAhead(options, scores);
+  current.keepsKeys |= options.causal;
   Dims dims = q->dims;
   dims[3] = v->dims[3];
   tensors.locate(range);

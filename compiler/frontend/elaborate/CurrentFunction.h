@@ -24,6 +24,9 @@ struct CurrentFunction {
   /// A call of `attention` in `forward` by which every position sees all others
   /// of the model's sequence, outside of std.
   std::optional<Range> looksAhead;
+  /// Whether there is causal attention, of which generation keeps the keys and
+  /// values of earlier tokens.
+  bool keepsKeys = false;
 };
 
 } // namespace tfm

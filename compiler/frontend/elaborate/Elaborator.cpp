@@ -124,6 +124,7 @@ void Elaborator::warn() {
     parts->unused.warnAboutParameters();
   parts->unused.warnAboutPrompts();
   parts->functions.warnAboutLookingAhead();
+  parts->functions.warnAboutCache();
 }
 
 bool Elaborator::run(uint32_t mainFile, StringRef path) {

@@ -81,6 +81,15 @@ void Functions::warnAboutLookingAhead() {
               "neither `sample` nor `generate`");
 }
 
+void Functions::warnAboutCache() {
+  if (recipe.cacheRange && !current.keepsKeys)
+    diags
+        .warning(813, *recipe.cacheRange,
+                 "`cache` stores keys and values of causal attention, and this "
+                 "model has none")
+        .help("leave it out");
+}
+
 void Functions::warnAboutOtherNames(const Method &forward,
                                     llvm::ArrayRef<Emitter::Input> inputs) {
   auto isText = [&](const Emitter::Input &input) {

@@ -46,6 +46,8 @@ public:
   /// Warns where samples are wanted of a model that looks ahead: until a text
   /// fills the context nothing can be said of its next token.
   void warnAboutLookingAhead();
+  /// Warns where `generate.cache` is to store what the model never keeps.
+  void warnAboutCache();
 
 private:
   /// Of a `generate` block beside an input that could be `tokens`, but is

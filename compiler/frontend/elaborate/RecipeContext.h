@@ -96,6 +96,8 @@ public:
   Training train;
   /// How many texts are generated together.
   int64_t generateBatch = recipe::integer("generate.batch");
+  /// Where `generate.cache` names another type than that which it has anyway.
+  std::optional<Range> cacheRange;
   /// How many tokens the recipe's tokenizer has, if it is known.
   std::optional<int64_t> tokenizerSize() const {
     const llvm::json::Object *found = recipe.getObject("tokenizer");

@@ -590,6 +590,8 @@ json::Value RecipeBuilder::generateBlock(const Block *block) {
   out["stop"] = std::move(stops);
   out["weights"] = word(form, "weights");
   out["cache"] = word(form, "cache");
+  if (*out.getString("cache") != StringRef(recipe::text("generate.cache")))
+    e.cacheRange = given(form, "cache");
   e.generateBatch = integer(form, "batch");
   const Method *forward = e.root ? findMethod(*e.root, "forward") : nullptr;
   if (e.generateBatch > 1 && forward && readsPrompts(*forward)) {
