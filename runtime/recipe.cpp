@@ -263,6 +263,8 @@ void readFacts(const json &object, Recipe &recipe) {
       if (auto ignored = fact.find("ignored"); ignored != fact.end())
         input.ignored = ignored->get<int64_t>();
     }
+  if (auto results = object.find("results"); results != object.end())
+    recipe.results = results->get<decltype(recipe.results)>();
 }
 
 } // namespace

@@ -178,6 +178,9 @@ struct Recipe {
   bool hasEncoder = false;
   /// The same, where the data is arrays: the inputs that they fill, by name.
   std::map<std::string, InputFact> inputs;
+  /// The same of each result of `forward`: its axes as the model's text calls
+  /// them.
+  std::vector<std::vector<std::string>> results;
 
   /// What the build computes products in: `f32` or `bf16`.
   const std::string &precision() const {

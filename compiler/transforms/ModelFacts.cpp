@@ -538,6 +538,19 @@ static llvm::json::Object inputsOf(ModuleOp module) {
   return inputs;
 }
 
+/// The axes of each result of `@forward` in the user's words.
+static llvm::json::Array resultsOf(ModuleOp module) {
+  llvm::json::Array results;
+  if (auto shapes = module->getAttrOfType<ArrayAttr>("tfm.results"))
+    for (auto dims : shapes.getAsRange<ArrayAttr>()) {
+      llvm::json::Array words;
+      for (auto dim : dims.getAsValueRange<StringAttr>())
+        words.push_back(dim);
+      results.push_back(std::move(words));
+    }
+  return results;
+}
+
 std::string tfm::modelFacts(ModuleOp module) {
   llvm::json::Object facts;
   const bool hasArrays = readsArrays(module);
@@ -547,6 +560,7 @@ std::string tfm::modelFacts(ModuleOp module) {
       if (const llvm::json::Array *ids = tokens->getArray("ids"))
         facts["tokens"] = ids->back().getAsInteger().value() + 1;
     facts["inputs"] = std::move(inputs);
+    facts["results"] = resultsOf(module);
   }
   auto forward = findProgram(module, ProgramKind::Forward);
   if (Value tokens = forward ? sequenceOf(forward) : nullptr) {

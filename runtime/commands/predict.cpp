@@ -37,19 +37,21 @@ struct Positions {
 /// A result of `forward`, of all examples.
 class Result {
 public:
-  /// Throws InputError where it has no row for each of `batch` examples, or
-  /// not a part of it for each of their positions, where there are some unused.
-  Result(const tfm_buffer &buffer, std::string name, int64_t batch,
-         int64_t examples, const std::optional<Positions> &positions)
+  /// Throws InputError where it has no row for each example, or not a part of
+  /// it for each of their positions, where there are some unused. What an axis
+  /// counts `dims` says, and not its size, which another may have, too.
+  Result(const tfm_buffer &buffer, std::string name,
+         const std::vector<std::string> &dims, int64_t examples,
+         const std::optional<Positions> &positions)
       : buffer(buffer), name(std::move(name)),
         shape(buffer.shape, buffer.shape + buffer.rank) {
-    if (shape.empty() || shape[0] != batch)
-      throw InputError(fmt::format(
-          "the result `{}` of `forward` is [{}], without a row for each of {} "
-          "examples: give it the first axis `B`",
-          this->name, fmt::join(shape, ", "), batch));
+    if (dims.empty() || dims[0] != "B")
+      throw InputError(
+          fmt::format("the result `{}` of `forward` is [{}], without a row for "
+                      "each example: give it the first axis `B`",
+                      this->name, fmt::join(dims, ", ")));
     stride = Model::elements(buffer.rank - 1, buffer.shape + 1);
-    if (positions && (shape.size() < 2 || shape[1] != positions->taken))
+    if (positions && (dims.size() < 2 || dims[1] != "T"))
       failOfPositions(*positions);
     if (positions)
       shape[1] = positions->used;
@@ -210,7 +212,7 @@ void predict(const tfm_model &descriptor, const PredictCommand &command) {
     results.emplace_back(
         forward.outputs[i],
         forward.output_count == 1 ? "output" : "output." + std::to_string(i),
-        rows.count(), examples, positions);
+        recipe.results.at(static_cast<size_t>(i)), examples, positions);
   if (positions) {
     data->fill(Part::Train, 0, rows, 0);
     requireOwnResults(model, forward, rows, *positions, results);

@@ -528,8 +528,34 @@ train { batch = 1, S = 2, steps = 1, loss = mse }
         predict = [model, "predict", "--weights", "careful_run", "--data", "train.safetensors", "-o"]
         self.refused("write to another", *predict, "train.safetensors")
         self.assertEqual(content(self.path("train.safetensors")), before)
+        # Data that this command does not read, and the weights of an earlier one, are as easily lost.
+        save_series(self.path("others.safetensors"), 4)
+        self.ok(model, "export", "--weights", "careful_run", "-o", "weights.safetensors")
+        for name in ("others.safetensors", "weights.safetensors"):
+            self.refused(f"error: {name} is not known to be written by `predict`, and would be lost: write to another file",
+                         *predict, name)
+        for _ in range(2):
+            self.ok(*predict, "mine.safetensors")
         result = run(model, "predict", "--weights", "careful_run", "-o", "o.safetensors", cwd=self.folder)
         self.assertEqual(result.returncode, 2)
+        # What an axis counts its name says, and not its size.
+        turned = self.build("turned", """
+model M {
+  l = Linear(1, 2)
+  forward(x: [B, 1]) -> ([B, 2], [2, B]) { return l(x), rearrange(l(x), "B n -> n B") }
+  loss(x: [B, 1]) -> [B] {
+    y, z = forward(x)
+    return rearrange(sum(y * rearrange(z, "n B -> B n")), "B 1 -> B")
+  }
+}
+data arrays("turned.safetensors")
+train { batch = 2, steps = 1 }
+""")
+        save_arrays(self.path("turned.safetensors"), {"x": ("F32", [2, 1], [1, 2])})
+        self.ok(turned, "export", "--seed", "1", "-o", "turned_weights.safetensors")
+        self.refused("the result `output.1` of `forward` is [2, B], without a row for each example: give it the first axis `B`",
+                     turned, "predict", "--weights", "turned_weights.safetensors", "--data", "turned.safetensors", "-o",
+                     "turned_out.safetensors")
         with open(self.path("text.tfm"), "w", encoding="utf-8") as file:
             file.write("model M(vocab = 256) {\n  e = Embedding(vocab, vocab)\n"
                        "  forward(tokens: int[B, T]) -> [B, T, vocab] { return e(tokens) }\n}\n"

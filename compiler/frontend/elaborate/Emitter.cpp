@@ -761,6 +761,14 @@ void Emitter::setModel(StringRef name, StringRef source, StringRef recipe) {
   module->setAttr("tfm.recipe", b.getStringAttr(recipe));
 }
 
+void Emitter::setResults(ArrayRef<Dims> shapes) {
+  SmallVector<Attribute> results;
+  for (const Dims &dims : shapes)
+    results.push_back(impl->dimStrings(dims));
+  ModuleOp module = *impl->module;
+  module->setAttr("tfm.results", impl->builder.getArrayAttr(results));
+}
+
 void Emitter::addHyperparameter(StringRef name, const SymbolicValue &value) {
   OpBuilder &b = impl->builder;
   Attribute attr;

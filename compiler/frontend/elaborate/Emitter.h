@@ -147,6 +147,8 @@ public:
   void declareParam(const Param &param);
   void setModel(llvm::StringRef name, llvm::StringRef source,
                 llvm::StringRef recipe);
+  /// What the user calls the axes of each result of the model.
+  void setResults(llvm::ArrayRef<Dims> shapes);
   void addHyperparameter(llvm::StringRef name, const SymbolicValue &value);
   void addModule(const Node &node, llvm::StringRef file, unsigned line);
   /// Hands over the module, once it passes MLIR's verifier; otherwise the

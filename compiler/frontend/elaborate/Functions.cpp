@@ -330,12 +330,17 @@ Functions::emitBody(const Function &function) {
                                           ? result.items()
                                           : std::vector<SymbolicValue>{result};
   std::vector<Emitter::Handle> results;
+  std::vector<Dims> shapes;
   for (const SymbolicValue &value : values)
     if (auto tensor =
-            tensors.toTensor(value, entry.range, "the result of the model"))
+            tensors.toTensor(value, entry.range, "the result of the model")) {
       results.push_back(tensor->handle);
+      shapes.push_back(tensor->dims);
+    }
   if (results.size() < values.size())
     return std::nullopt;
+  if (recipe.hasArrays())
+    emitter.setResults(shapes);
   return results;
 }
 
