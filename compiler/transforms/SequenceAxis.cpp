@@ -71,7 +71,8 @@ private:
       if (tag->batch.isPresent()) {
         AxisMap batch = axes.mapAxis(number, tag->batch, analysis.sizes[0]);
         if (!batch.isKept())
-          return fail(op, reasonOf(batch));
+          return fail(op, batch.isMixed() ? batch.reason
+                                          : "an operation that mixes examples");
         own.batch = batch.place;
       }
       AxisMap time = axes.mapAxis(number, tag->time, analysis.sizes[1]);

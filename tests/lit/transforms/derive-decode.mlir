@@ -119,6 +119,19 @@ tfm.param @"t" : tensor<8x8xf32> {init = {kind = "zeros"}}
 
 // -----
 
+// What goes from one sequence to the next.
+// CHECK: tfm.whole_sequence = "{{.*}}an operation that mixes examples"
+// CHECK-NOT: @decode
+func.func @forward(%tokens: tensor<2x8xi32> {tfm.name = "tokens"}) -> tensor<2x8x8xf32> {
+  %table = tfm.get_param @"t" : tensor<8x8xf32>
+  %x = tfm.gather %table, %tokens : tensor<8x8xf32>, tensor<2x8xi32>
+  %s = tfm.scan %x, %x axis 0 : tensor<2x8x8xf32>
+  return %s : tensor<2x8x8xf32>
+}
+tfm.param @"t" : tensor<8x8xf32> {init = {kind = "zeros"}}
+
+// -----
+
 // CHECK: tfm.whole_sequence = "{{.*}}a scan from positions that are to come"
 // CHECK-NOT: @decode
 func.func @forward(%tokens: tensor<1x8xi32> {tfm.name = "tokens"}) -> tensor<1x8x8xf32> {
