@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import unittest
 
-from support import MODELS, ROOT, main, run, tfmc
+from support import MODELS, ROOT, main, run, save_arrays, tfmc
 
 
 class Shipped(unittest.TestCase):
@@ -46,6 +46,41 @@ class Shipped(unittest.TestCase):
         losses = [entry["validation_loss"] for entry in map(json.loads, lines) if "validation_loss" in entry]
         # nanoGPT publishes 1.88 for this setting.
         self.assertLessEqual(losses[-1], 1.90)
+
+    def test_mingru_is_learned(self):
+        binary = self.build(MODELS / "mingru.tfm")
+        self.ok(binary, "train", "--data", MODELS / "tinyshakespeare.txt", "--steps", "400", "--out", "mingru-run")
+        told = json.loads(self.ok(binary, "eval", "--weights", "mingru-run", "--data", MODELS / "tinyshakespeare.txt",
+                                  "--json").stdout)
+        # That of letters by those before them alone, which no state is needed for, is 2.45.
+        self.assertLess(told["loss"], 2.1)
+        # What a scan keeps of the text before is no key and no value.
+        self.assertIsNone(json.loads(self.ok(binary, "info", "--json").stdout)["cache"])
+
+    def test_vit_is_learned(self):
+        # Crosses at one of ten places, with noise everywhere.
+        dice = random.Random(1)
+        places = [(row, column) for row in (1, 3, 5) for column in (1, 3, 5)] + [(6, 6)]
+
+        def save(path, count):
+            images, classes = [], []
+            for _ in range(count):
+                classes.append(dice.randrange(10))
+                image = [[dice.randrange(5) for _ in range(8)] for _ in range(8)]
+                row, column = places[classes[-1]]
+                for down, right in ((0, 0), (0, 1), (1, 0), (-1, 0), (0, -1)):
+                    image[row + down][column + right] += 12
+                images += sum(image, [])
+            save_arrays(path, {"image": ("U8", [count, 8, 8], images), "targets": ("U8", [count], classes)})
+
+        folder = pathlib.Path(self.folder)
+        save(folder / "digits.safetensors", 640)
+        save(folder / "unseen.safetensors", 200)
+        binary = self.build(MODELS / "vit.tfm")
+        self.ok(binary, "train", "--steps", "250", "--out", "vit-run")
+        told = json.loads(self.ok(binary, "eval", "--weights", "vit-run", "--data", "unseen.safetensors", "--json").stdout)
+        self.assertEqual(told["targets"], 200)
+        self.assertGreater(told["accuracy"], 0.95)
 
     def test_gpt2_trains(self):
         binary = self.build(ROOT / "bench" / "gpt2_train.tfm")
