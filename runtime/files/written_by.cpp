@@ -16,8 +16,12 @@ namespace tfm {
 bool isWrittenBy(const std::string &path, const std::string &command) {
   try {
     const SafetensorsReader file(path);
-    auto found = file.header().metadata.find(writtenByKey);
-    return found != file.header().metadata.end() && found->second == command;
+    const auto &metadata = file.header().metadata;
+    auto found = metadata.find(writtenByKey);
+    if (found != metadata.end())
+      return found->second == command;
+    // So earlier versions marked what they exported to a folder.
+    return command == "export" && metadata.contains("tfm.exported");
   } catch (const InputError &) {
     return false; // there is none, or one of another kind
   }
