@@ -21,11 +21,10 @@
 
 namespace tfm {
 
-#ifdef __x86_64__
 /// Whether the system lets this process use tiles: a kilobyte in each of eight
 /// registers, which it has to save when it switches threads.
-static bool mayUseTiles() {
-#ifdef __linux__
+static bool systemGivesTiles() {
+#if defined(__x86_64__) && defined(__linux__)
   constexpr int requestPermission = 0x1023, tileData = 18; // asm/prctl.h
   static const bool granted =
       syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
@@ -34,12 +33,9 @@ static bool mayUseTiles() {
   return false;
 #endif
 }
-#endif
 
-static bool machineHas([[maybe_unused]] std::string_view feature) {
+static bool processorHas([[maybe_unused]] std::string_view feature) {
 #ifdef __x86_64__
-  if (feature == "amx-tile")
-    return __builtin_cpu_supports("amx-tile") && mayUseTiles();
 #define TFM_ASK_FOR(name)                                                      \
   if (feature == name)                                                         \
     return __builtin_cpu_supports(name);
@@ -55,21 +51,27 @@ static bool machineHas([[maybe_unused]] std::string_view feature) {
   return false;
 }
 
-std::string missingFeatures(std::string_view features) {
+const Machine thisMachine = {processorHas, systemGivesTiles};
+
+constexpr std::string_view tiles = "amx-tile";
+
+std::string missingFeatures(std::string_view features, const Machine &machine) {
   std::string missing;
   while (!features.empty()) {
     size_t end = std::min(features.find(','), features.size());
     std::string_view feature = features.substr(0, end);
     features.remove_prefix(std::min(end + 1, features.size()));
-    if (!feature.empty() && !machineHas(feature))
+    bool has = feature.empty() || (machine.processorHas(feature) &&
+                                   (feature != tiles || machine.givesTiles()));
+    if (!has)
       missing += (missing.empty() ? "" : ",") + std::string(feature);
   }
   return missing;
 }
 
-const tfm_variant *findVariant(const tfm_model &model) {
+const tfm_variant *findVariant(const tfm_model &model, const Machine &machine) {
   for (int64_t i = 0; i < model.variant_count; ++i)
-    if (missingFeatures(model.variants[i].features).empty())
+    if (missingFeatures(model.variants[i].features, machine).empty())
       return &model.variants[i];
   // A GPU's is there alone where it has been chosen (choose_device.h).
   return model.variant_count == 1 && model.variants->image_count > 0
@@ -77,23 +79,19 @@ const tfm_variant *findVariant(const tfm_model &model) {
              : nullptr;
 }
 
-/// A processor with tiles that the system keeps to itself.
-static bool isRefusedTiles(const tfm_variant &variant) {
-#ifdef __x86_64__
-  return missingFeatures(variant.features) == "amx-tile" &&
-         __builtin_cpu_supports("amx-tile");
-#else
-  (void)variant;
-  return false;
-#endif
+/// Whether it lacks nothing but tiles that the system keeps to itself.
+static bool isRefusedTiles(const tfm_variant &variant, const Machine &machine) {
+  return missingFeatures(variant.features, machine) == tiles &&
+         machine.processorHas(tiles);
 }
 
-const tfm_variant &chooseVariant(const tfm_model &model) {
+const tfm_variant &chooseVariant(const tfm_model &model,
+                                 const Machine &machine) {
   if (model.abi != TFM_ABI_VERSION)
     throw std::logic_error("the model was compiled for another runtime");
-  if (const tfm_variant *found = findVariant(model)) {
+  if (const tfm_variant *found = findVariant(model, machine)) {
     static bool isNoted = false;
-    if (found != model.variants && isRefusedTiles(*model.variants) &&
+    if (found != model.variants && isRefusedTiles(*model.variants, machine) &&
         !std::exchange(isNoted, true))
       std::fputs("note: the system does not let this program use the "
                  "processor's tiles (AMX), so that it runs slower code "
@@ -104,8 +102,16 @@ const tfm_variant &chooseVariant(const tfm_model &model) {
   std::string lacks;
   for (int64_t i = 0; i < model.variant_count; ++i) {
     const tfm_variant &variant = model.variants[i];
-    lacks += (lacks.empty() ? "" : "; ") + std::string(variant.machine) + ": " +
-             missingFeatures(variant.features);
+    std::string_view name = variant.machine;
+    if (isRefusedTiles(variant, machine))
+      throw InputError(
+          "the system does not let this program use the processor's tiles "
+          "(AMX), which its code for " +
+          std::string(name) +
+          " needs; build it with code without them, too: `tfmc build --cpu " +
+          std::string(name.substr(0, name.rfind("+amx"))) + "`");
+    lacks += (lacks.empty() ? "" : "; ") + std::string(name) + ": " +
+             missingFeatures(variant.features, machine);
   }
   throw InputError("this processor lacks instructions that the program was "
                    "compiled for (" +

@@ -15,18 +15,29 @@
 
 namespace tfm {
 
-/// Those of `features` (`tfm_variant.features`) that this machine has not, or
+/// What a machine can run: its processor's features (cpu_features.h), but tiles
+/// only where the system gives them to this process, too.
+struct Machine {
+  bool (*processorHas)(std::string_view feature);
+  bool (*givesTiles)();
+};
+extern const Machine thisMachine;
+
+/// Those of `features` (`tfm_variant.features`) that a machine has not, or
 /// that nobody here knows, separated by commas; empty where it has all.
-std::string missingFeatures(std::string_view features);
+std::string missingFeatures(std::string_view features,
+                            const Machine &machine = thisMachine);
 
-/// The first variant of a model that this machine's processors can run, or its
+/// The first variant of a model that a machine's processors can run, or its
 /// only one where that is a GPU's; null where there is none.
-const tfm_variant *findVariant(const tfm_model &model);
+const tfm_variant *findVariant(const tfm_model &model,
+                               const Machine &machine = thisMachine);
 
-/// The same. Throws InputError,
-/// which tells what the machine lacks, where there is none, and logic_error for
-/// a model that was compiled for another runtime.
-const tfm_variant &chooseVariant(const tfm_model &model);
+/// The same. Throws InputError, which tells what the machine lacks, or that the
+/// system keeps tiles to itself, where there is none, and logic_error for a
+/// model that was compiled for another runtime.
+const tfm_variant &chooseVariant(const tfm_model &model,
+                                 const Machine &machine = thisMachine);
 
 } // namespace tfm
 

@@ -50,6 +50,37 @@ TEST(Variant, WhereNoneFitsTheMessageSaysWhatIsMissing) {
             "portable`");
 }
 
+// A processor with tiles whose system does not let programs use them.
+constexpr Machine withoutItsTiles = {
+    [](std::string_view feature) { return feature != "telepathy"; },
+    [] { return false; }};
+
+TEST(Variant, WhereTheSystemKeepsTilesToItselfSlowerCodeRuns) {
+  Variants variants({{"new+amx", "avx2,amx-tile,amx-bf16"}, {"new", "avx2"}});
+  testing::internal::CaptureStderr();
+  EXPECT_STREQ(chooseVariant(variants.model, withoutItsTiles).machine, "new");
+  chooseVariant(variants.model, withoutItsTiles); // says it once
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "note: the system does not let this program use the processor's "
+            "tiles (AMX), so that it runs slower code without them\n");
+}
+
+TEST(Variant, WhereTheSystemKeepsTilesToItselfAndThereIsNoOtherCode) {
+  Variants variants({{"future", "telepathy"}, {"new+amx", "avx2,amx-tile"}});
+  EXPECT_EQ(test::messageOf<InputError>(
+                [&] { chooseVariant(variants.model, withoutItsTiles); }),
+            "the system does not let this program use the processor's tiles "
+            "(AMX), which its code for new+amx needs; build it with code "
+            "without them, too: `tfmc build --cpu new`");
+  // Where something else is missing, too, the processor lacks it.
+  Variants others({{"future+amx", "telepathy,amx-tile"}});
+  EXPECT_EQ(test::messageOf<InputError>(
+                [&] { chooseVariant(others.model, withoutItsTiles); }),
+            "this processor lacks instructions that the program was compiled "
+            "for (future+amx: telepathy,amx-tile); build it on this machine, "
+            "or for others of its kind with `tfmc build --cpu portable`");
+}
+
 TEST(Variant, AnotherInterfaceIsABug) {
   Variants variants({{"any", ""}});
   variants.model.abi = TFM_ABI_VERSION - 1;
