@@ -9,7 +9,8 @@ are of individual tests:
   end to end  tests/e2e/test_*.py (unittest) and tests/e2e/*.sh (one test each)
 
 A program that crashes before it wrote its results counts as one failed test.
-The last line is `N passed, N failed`.
+The last line is `N passed, N failed`; the one before it says how many were
+skipped.
 """
 
 import argparse
@@ -201,6 +202,8 @@ def main():
 
     passed = sum(outcome.passed for outcome in outcomes)
     failed = sum(outcome.failed for outcome in outcomes)
+    skipped = sum(outcome.skipped for outcome in outcomes)
+    print(f"{skipped} skipped")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 
