@@ -159,6 +159,27 @@ class Usage(unittest.TestCase):
                 result = tfmc(*command, MODELS / "addition.tfm", "--cpu", wrong)
                 self.assertEqual(result.returncode, USAGE)
                 self.assertIn(f"unknown CPU '{wrong}'; did you mean '{meant}'?\n", result.stderr)
+            # Instructions and kinds of processors, and what is no processor.
+            for wrong, meant in (("avx2", "'x86-64-v3'"), ("X86_64", "'x86-64-v3', or `portable`"),
+                                 ("avx512", "'x86-64-v4'"), ("amx", "'sapphirerapids+amx'"), ("neon", "'neoverse-n1'"),
+                                 ("cuda", "`--target cuda`"), ("any", "`portable`"), ("host", "`native`")):
+                result = tfmc(*command, MODELS / "addition.tfm", "--cpu", wrong)
+                self.assertEqual(result.returncode, USAGE)
+                self.assertIn(f"unknown CPU '{wrong}'; ", result.stderr)
+                self.assertIn(meant, result.stderr)
+            for level in "x86-64", "x86-64-v2":
+                result = tfmc(*command, MODELS / "addition.tfm", "--cpu", level)
+                self.assertEqual(result.returncode, USAGE)
+                self.assertIn(f"'{level}' has no fused multiply-add on vectors (AVX2 and FMA are the least that is "
+                              "supported on x86: x86-64-v3 has them)\n", result.stderr)
+
+    def test_a_target_that_is_none(self):
+        for command in ["build"], ["report", "--memory"]:
+            for target, said in (("gpu", "--target: NVIDIA's GPUs are cuda\n"),
+                                 ("tpu", "--target: must be one of cpu, cuda, not tpu\n")):
+                result = tfmc(*command, MODELS / "addition.tfm", "--target", target)
+                self.assertEqual(result.returncode, USAGE)
+                self.assertIn(said, result.stderr)
 
     def test_an_empty_value_does_not_take_the_next_word(self):
         with tempfile.TemporaryDirectory() as folder:

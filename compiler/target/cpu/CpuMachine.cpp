@@ -150,7 +150,35 @@ llvm::Error describeRegisters(CpuMachine &target,
   return llvm::createStringError(
       "the CPU '" + target.cpu +
       "' has no fused multiply-add on vectors (AVX2 and FMA are the least "
-      "that is supported on x86)");
+      "that is supported on x86: x86-64-v3 has them)");
+}
+
+/// What is named where a CPU is asked for and is none: instructions, kinds of
+/// processors, and what is no processor; and what of them to write.
+struct Misnomer {
+  llvm::StringLiteral names; ///< with blanks between them
+  llvm::StringLiteral meant;
+};
+constexpr Misnomer misnomers[] = {
+    {"avx2 fma x86_64 x86 x64 amd64 intel amd",
+     "did you mean 'x86-64-v3', or `portable` for all x86 that is supported?"},
+    {"avx512 avx512f avx-512 avx10", "did you mean 'x86-64-v4'?"},
+    {"amx amx-bf16 amx-tile", "did you mean 'sapphirerapids+amx'?"},
+    {"neon sve arm arm64 aarch64 armv8 graviton",
+     "name one of AArch64 as LLVM does, such as 'neoverse-n1' or 'apple-m1'"},
+    {"cuda gpu nvidia", "did you mean `--target cuda`?"},
+    {"all any auto", "did you mean `portable`, or `native` for this "
+                     "machine's?"},
+    {"cpu host local", "did you mean `native` for this machine's?"},
+};
+
+/// What is meant by a name that stands for something else; or nothing.
+llvm::StringRef meantBy(llvm::StringRef name) {
+  for (const Misnomer &misnomer : misnomers)
+    for (llvm::StringRef known : llvm::split(misnomer.names, ' '))
+      if (known.equals_insensitive(name))
+        return misnomer.meant;
+  return "";
 }
 
 /// The CPU that `name` most probably means, of those that code can be made for;
@@ -289,6 +317,8 @@ llvm::Expected<CpuMachine> CpuMachine::named(llvm::StringRef cpu) {
       return target;
     }
   }
+  if (llvm::StringRef meant = meantBy(cpu); !meant.empty())
+    return llvm::createStringError("unknown CPU '" + cpu + "'; " + meant);
   if (std::string guess = closestCpu(cpu, triples); !guess.empty())
     return llvm::createStringError("unknown CPU '" + cpu + "'; did you mean '" +
                                    guess + "'?");

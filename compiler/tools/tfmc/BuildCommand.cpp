@@ -47,17 +47,9 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
       "--cpu", build.cpu,
       "The CPU to compile for, by LLVM's name (default: native), several with "
       "commas between, or portable: the best that fits is chosen at start");
-  command
-      ->add_option("--target", build.target,
-                   "cpu (default), or cuda: code for NVIDIA's GPUs beside that "
-                   "for CPUs, in one binary")
-      ->check(CLI::Validator(
-          [](const std::string &text) {
-            return text == "gpu" ? std::string("NVIDIA's GPUs are cuda")
-                                 : std::string();
-          },
-          ""))
-      ->check(CLI::IsMember({"cpu", "cuda"}).description(""));
+  addTargetOption(*command, build.target,
+                  "cpu (default), or cuda: code for NVIDIA's GPUs beside that "
+                  "for CPUs, in one binary");
   command
       ->add_option("--precision", build.precision,
                    "f32 or bf16: what the recipe has to say")

@@ -54,6 +54,18 @@ void tfm::addDefineOption(CLI::App &command, std::vector<std::string> &texts) {
       ->allow_extra_args(false);
 }
 
+void tfm::addTargetOption(CLI::App &command, std::string &target,
+                          const std::string &description) {
+  command.add_option("--target", target, description)
+      ->check(CLI::Validator(
+          [](const std::string &text) {
+            return text == "gpu" ? std::string("NVIDIA's GPUs are cuda")
+                                 : std::string();
+          },
+          ""))
+      ->check(CLI::IsMember({"cpu", "cuda"}).description(""));
+}
+
 void tfm::printDiagnostics(const Diagnostics &diagnostics) {
   // Of an empty one https://no-color.org says that it is none.
   bool color = llvm::sys::Process::StandardErrHasColors() &&

@@ -36,6 +36,10 @@ Defines parseDefines(const std::vector<std::string> &texts);
 /// Adds `-D name=value` to a command.
 void addDefineOption(CLI::App &command, std::vector<std::string> &texts);
 
+/// Adds `--target`, which is one of those that there are.
+void addTargetOption(CLI::App &command, std::string &target,
+                     const std::string &description);
+
 /// Prints errors to standard error, in colour on a terminal.
 void printDiagnostics(const Diagnostics &diagnostics);
 

@@ -426,8 +426,7 @@ static void addShareOptions(CLI::App &command, ReportArguments &arguments) {
 
 /// Of the build that is planned.
 static void addBuildOptions(CLI::App &command, ReportArguments &arguments) {
-  command.add_option("--target", arguments.target, "Plan for cpu or cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+  addTargetOption(command, arguments.target, "Plan for cpu or cuda");
   command.add_option("--cpu", arguments.cpu,
                      "Plan for this CPU, by LLVM's name");
   command
