@@ -360,9 +360,19 @@ json::Value RecipeBuilder::word(Form &form, StringRef name,
   json::Value given = text(form, name, absent, position, /*mayBeWord=*/true);
   if (given.getAsString() && recipe::hasWord(field.words, *given.getAsString()))
     return given;
-  e.diags.error(802, range.value_or(found.range),
-                (what.empty() ? "`" + name + "`" : Twine(what)) + " is " +
-                    recipe::takes(field));
+  Diagnostic &d =
+      e.diags.error(802, range.value_or(found.range),
+                    (what.empty() ? "`" + name + "`" : Twine(what)) + " is " +
+                        recipe::takes(field));
+  if (std::optional<StringRef> written = given.getAsString()) {
+    llvm::SmallVector<StringRef> words;
+    StringRef(field.words).split(words, ' ');
+    if (StringRef meant = wordHabit(*written, words); !meant.empty())
+      d.help("did you mean `" + meant + "`?");
+    else
+      e.suggest(d, *written,
+                std::vector<std::string>(words.begin(), words.end()));
+  }
   return absent;
 }
 

@@ -264,6 +264,12 @@ static const Habit arguments[] = {
      "`warmup` counts updates: a tenth of 1000 is `warmup = 100`"},
 };
 
+/// Numbers, of which the entries of a recipe have words of their own.
+static const Habit words[] = {
+    {"bfloat16 half float16 fp16 mixed amp", "bf16"},
+    {"float float32 fp32 single full", "f32"},
+};
+
 static StringRef helpIn(llvm::ArrayRef<Habit> table, StringRef word) {
   for (const Habit &habit : table) {
     StringRef words = habit.words;
@@ -292,3 +298,8 @@ StringRef tfm::argumentHabit(StringRef name,
 }
 
 StringRef tfm::nameHabit(StringRef name) { return helpIn(names, name); }
+
+StringRef tfm::wordHabit(StringRef word, llvm::ArrayRef<StringRef> known) {
+  StringRef meant = helpIn(words, word);
+  return llvm::is_contained(known, meant) ? meant : "";
+}

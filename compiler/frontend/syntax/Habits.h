@@ -33,6 +33,9 @@ llvm::StringRef entryHabit(llvm::StringRef name);
 /// those that are `known`.
 llvm::StringRef argumentHabit(llvm::StringRef name,
                               llvm::ArrayRef<std::string> known);
+/// The one of the words `known` that others call `word`, or empty.
+llvm::StringRef wordHabit(llvm::StringRef word,
+                          llvm::ArrayRef<llvm::StringRef> known);
 
 } // namespace tfm
 
