@@ -25,6 +25,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <charconv>
 #include <cmath>
 
 using namespace tfm;
@@ -200,38 +201,58 @@ private:
   std::vector<Round> rounds;
 };
 
-/// A number with one of these units behind it.
-llvm::Expected<double>
-parseQuantity(llvm::StringRef text,
-              llvm::ArrayRef<std::pair<llvm::StringRef, double>> units,
-              llvm::StringRef example) {
-  llvm::StringRef number = text.trim().take_while(
-      [](char c) { return (c >= '0' && c <= '9') || c == '.'; });
-  llvm::StringRef unit = text.trim().drop_front(number.size()).trim();
-  double value = 0;
-  const auto *known = llvm::find_if(
-      units, [&](const auto &each) { return each.first == unit; });
-  if (number.getAsDouble(value) || known == units.end() || !(value > 0) ||
-      !std::isfinite(value * known->second))
+/// What an option of a number and one of some units takes.
+struct Quantity {
+  llvm::ArrayRef<std::pair<llvm::StringRef, double>> units;
+  llvm::StringRef example;
+  /// The smallest and the largest that is one of a computer, in words, too.
+  double least, most;
+  llvm::StringRef range;
+};
+
+llvm::Expected<double> parseQuantity(llvm::StringRef text,
+                                     const Quantity &quantity) {
+  llvm::StringRef trimmed = text.trim();
+  double number = 0;
+  auto [end, problem] = std::from_chars(trimmed.begin(), trimmed.end(), number);
+  llvm::StringRef unit(end, trimmed.end() - end);
+  const auto *known = llvm::find_if(quantity.units, [&](const auto &each) {
+    return each.first == unit.trim();
+  });
+  if (problem == std::errc::invalid_argument || known == quantity.units.end())
     return llvm::createStringError(
-        "must be such as " + example + ", in " +
-        llvm::join(llvm::make_first_range(units), ", ") + ", not '" + text +
-        "'");
-  return value * known->second;
+        "must be such as " + quantity.example + ", in " +
+        llvm::join(llvm::make_first_range(quantity.units), ", ") + ", not '" +
+        text + "'");
+  double value = number * known->second;
+  // Not so of what is no number, either.
+  bool isWithin = problem == std::errc() && value >= quantity.least &&
+                  value <= quantity.most;
+  if (!isWithin)
+    return llvm::createStringError("must be " + quantity.range + ", not '" +
+                                   text + "'");
+  return value;
 }
 
 } // namespace
 
 llvm::Expected<double> tfm::parseSpeed(llvm::StringRef text) {
-  return parseQuantity(
-      text,
-      {{"Mbit/s", 1e6 / 8}, {"Gbit/s", 1e9 / 8}, {"MB/s", 1e6}, {"GB/s", 1e9}},
-      "100Gbit/s or 12.5GB/s");
+  return parseQuantity(text, {.units = {{"Mbit/s", 1e6 / 8},
+                                        {"Gbit/s", 1e9 / 8},
+                                        {"MB/s", 1e6},
+                                        {"GB/s", 1e9}},
+                              .example = "100Gbit/s or 12.5GB/s",
+                              .least = 1e3,
+                              .most = 1e15,
+                              .range = "from 0.001MB/s to 1000000GB/s"});
 }
 
 llvm::Expected<double> tfm::parseDuration(llvm::StringRef text) {
-  return parseQuantity(text, {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}},
-                       "5us, 20ms or 0.65s");
+  return parseQuantity(text, {.units = {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}},
+                              .example = "5us, 20ms or 0.65s",
+                              .least = 1e-9,
+                              .most = 1e6,
+                              .range = "from 0.001us to 1000000s"});
 }
 
 /// Why so many processes cannot share an update of micro-batches of `batch`
@@ -241,7 +262,8 @@ static std::string obstacle(mlir::ModuleOp schedule, int64_t batch,
   mlir::FailureOr<int64_t> steps = microSteps(schedule);
   if (failed(steps) ||
       !schedule.lookupSymbol<sched::ProgramOp>(nameOf(ProgramKind::Train)))
-    return "nothing is trained";
+    return "nothing is trained: that takes a `train` block, and "
+           "generate.weights = f32";
   bool divides = *steps % count == 0;
   std::string other = MicroBatches{batch, *steps}.adviceFor(count);
   if (sumsAsTree(schedule) && !llvm::isPowerOf2_64(count))

@@ -636,11 +636,24 @@ class WithoutALibrary(unittest.TestCase):
         self.assertGreater(predict("--processes", "2", "--network", "10Gbit/s")[0]["seconds"]["compute"], 0)
         text = tfmc("report", MODELS / "shakespeare.tfm", "--processes", "1", "--network", "10Gbit/s", "--step", "0.4s")
         self.assertIn("400.0 ms", text.stdout)
+        # What is short is no zero.
+        text = tfmc("report", MODELS / "shakespeare.tfm", "--processes", "1", "--network", "10Gbit/s", "--step", "20us")
+        self.assertIn("  20.0 us", text.stdout)
+        # Without training it is said what that takes.
+        for model, define in (("gpt2.tfm", "context=64"), ("shakespeare.tfm", "generate.weights=int8")):
+            text = tfmc("report", MODELS / model, "-D", define, "--processes", "2")
+            self.assertIn("\n  2 nothing is trained: that takes a `train` block, and generate.weights = f32\n", text.stdout)
         for arguments, message in ((("--network", "10Gbit/s"), "--processes 2,8"),
                                    (("--processes", "2", "--network", "fast"),
                                     "100Gbit/s or 12.5GB/s, in Mbit/s, Gbit/s, MB/s, GB/s, not 'fast'"),
                                    (("--processes", "2", "--network", "1GB/s", "--latency", ""), "5us, 20ms or 0.65s, in us, ms, s, not ''"),
                                    (("--processes", "2", "--network", "1GB/s", "--step", ""), "5us, 20ms or 0.65s"),
+                                   *((("--processes", "2", "--network", "1GB/s", option, wrong),
+                                      f"{option}: must be from 0.001us to 1000000s, not '{wrong}'")
+                                     for option in ("--latency", "--step") for wrong in ("0us", "1e300s", "1e999 s")),
+                                   *((("--processes", "2", "--network", wrong),
+                                      f"--network: must be from 0.001MB/s to 1000000GB/s, not '{wrong}'")
+                                     for wrong in ("0GB/s", "1e-30Gbit/s", "inf GB/s", "nanMB/s")),
                                    (("--sweep", "processes=0"), "whole numbers from 1"),
                                    (("--processes", "3,,4"), "whole numbers from 1 to 100000, not nothing"),
                                    (("--processes", "3,"), "whole numbers from 1 to 100000, not nothing"),
