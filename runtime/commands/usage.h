@@ -169,11 +169,14 @@ inline std::vector<std::string> wordsOf(const CLI::App &app, int argc,
   return words;
 }
 
-/// The names of a program's commands.
-inline std::vector<std::string> commandNames(const CLI::App &app) {
+/// The names of a program's commands; those that its help leaves out only
+/// `withHidden`.
+inline std::vector<std::string> commandNames(const CLI::App &app,
+                                             bool withHidden = false) {
   std::vector<std::string> names;
-  for (const CLI::App *command :
-       app.get_subcommands([](const CLI::App *) { return true; }))
+  for (const CLI::App *command : app.get_subcommands([&](const CLI::App *each) {
+         return withHidden || !each->get_group().empty();
+       }))
     names.push_back(command->get_name());
   return names;
 }
@@ -328,12 +331,13 @@ inline std::string unknownCommand(const CLI::App &app, int argc, char **argv) {
   if (argc < 2 || argv[1][0] == '-' || argv[1][0] == '\0')
     return "";
   std::string word = argv[1];
-  std::vector<std::string> names = commandNames(app);
+  std::vector<std::string> names = commandNames(app, /*withHidden=*/true);
   if (std::find(names.begin(), names.end(), word) != names.end())
     return "";
   return app.get_name() + ": there is no command `" + word + "`; there are " +
-         join(names, ", ") + "\n" + suggestion(closest(word, names)) + "Run `" +
-         app.get_name() + " --help` for more information.\n";
+         join(commandNames(app), ", ") + "\n" +
+         suggestion(closest(word, names)) + "Run `" + app.get_name() +
+         " --help` for more information.\n";
 }
 
 } // namespace tfm::usage

@@ -282,7 +282,16 @@ TEST_F(CommandLine, NamesTheCommandThatMayHaveBeenMeant) {
       << outcome.err;
   EXPECT_NE(outcome.err.find("\nDid you mean `generate`?\n"),
             std::string::npos);
-  EXPECT_EQ(run("xyz").err.find("Did you mean"), std::string::npos);
+  // Those that `info` lists: this model predicts nothing from arrays.
+  std::string info = run("info").out;
+  size_t begin = info.find("info, train, "), end = info.find(';', begin);
+  ASSERT_NE(begin, std::string::npos) << info;
+  std::string listed = info.substr(begin, end - begin);
+  EXPECT_EQ(listed.find("predict"), std::string::npos) << listed;
+  std::string unknown = run("xyz").err;
+  EXPECT_NE(unknown.find("; there are " + listed + "\n"), std::string::npos)
+      << unknown;
+  EXPECT_EQ(unknown.find("Did you mean"), std::string::npos);
   EXPECT_NE(run("info one two").err.find("did not expect one two\n"),
             std::string::npos)
       << run("info one two").err;
