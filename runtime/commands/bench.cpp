@@ -420,7 +420,7 @@ void bench(const tfm_model &descriptor, const BenchCommand &command) {
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threads, command.processes);
   std::optional<CudaProperties> gpu = gpuOf(descriptor, command.device);
-  Model model(descriptor, *device);
+  Model model(descriptor, *device, /*trains=*/true);
   bool sharesTraining = command.processes && model.find(TFM_TRAIN);
   if (sharesTraining)
     requireShares(recipe.train, *command.processes);

@@ -195,7 +195,7 @@ struct Subject {
         gpu(gpuOf(own, device)) {
     if (gpu && chosen.arena_bytes > gpu->memory) {
       NoDeviceMemory all(gpu->name, gpu->memory, gpu->memory);
-      refuseArena(own, &all);
+      refuseArena(own, /*trains=*/true, &all);
     }
     recipe = recipeOf(model);
     for (int32_t i = 0; i < model.parameter_count; ++i) {

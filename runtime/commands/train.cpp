@@ -287,7 +287,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);
-  Model model(descriptor, *device);
+  Model model(descriptor, *device, /*trains=*/true);
   if (command.speaks() && !holdsArrays(spec))
     noteMissingBegin(*trained, *tokenizer, *data);
   if (command.speaks())

@@ -35,27 +35,68 @@ std::string smallerCaches(const Recipe &recipe) {
   return advice;
 }
 
-/// What takes most of a model's memory, and what to build for less.
-std::string memoryAdvice(const tfm_variant &variant, const Recipe &recipe) {
-  bool trains = variant.gradients.bytes > 0;
-  uint64_t kept = variant.parameters.bytes + variant.copies.bytes +
-                  variant.gradients.bytes + variant.sums.bytes +
-                  variant.optimizer.bytes;
-  uint64_t others = std::max(variant.activations.bytes, variant.cache_bytes);
-  if (kept >= others)
-    return trains ? "most of it is parameters, gradients and the optimizer's "
-                    "state, which training needs: a build without the `train` "
-                    "block generates with less"
-                  : "most of it is parameters: build a smaller model";
+/// What makes the activations of training smaller.
+std::string smallerSteps(const TrainSpec &train) {
+  return fmt::format(
+      "a smaller train.batch (now {}; a larger train.accumulate, now {}, makes "
+      "up for it) or train.sequence (now {}){}",
+      train.batch, train.accumulate, train.sequence,
+      train.precision == "f32" ? ", or with train.precision = bf16" : "");
+}
+
+/// Weights, and what training keeps beside them from step to step.
+uint64_t weightBytes(const tfm_variant &variant) {
+  return variant.parameters.bytes + variant.copies.bytes;
+}
+uint64_t stateBytes(const tfm_variant &variant) {
+  return variant.gradients.bytes + variant.sums.bytes + variant.optimizer.bytes;
+}
+
+/// What to build for generation with less, of which there is `limit`.
+std::string smallerGeneration(const tfm_variant &variant, const Recipe &recipe,
+                              uint64_t limit) {
+  const std::string &kept = recipe.generate.weights;
+  std::string fewerBits =
+      kept == "int4"
+          ? ""
+          : ", or with fewer bits (generate.weights, now " + kept + ")";
+  if (weightBytes(variant) > limit)
+    return "build a smaller model" + fewerBits;
+  return "build it with " + smallerCaches(recipe) +
+         (weightBytes(variant) > variant.cache_bytes ? fewerBits : "");
+}
+
+/// What a training of which there is `limit` takes most of, and what to build
+/// for less.
+std::string trainingAdvice(const tfm_variant &variant, const Recipe &recipe,
+                           uint64_t limit) {
+  uint64_t kept = weightBytes(variant) + stateBytes(variant);
+  if (kept > limit)
+    return fmt::format("parameters, gradients and the optimizer's state alone "
+                       "take {}: build a smaller model",
+                       byteText(kept));
   if (variant.cache_bytes > variant.activations.bytes)
-    return "most of it is what generation keeps of its texts: build it with " +
+    return "most of what may be less is caches of the samples that it "
+           "generates: build it with " +
            smallerCaches(recipe);
-  if (trains)
-    return fmt::format("most of it is activations: build it with a smaller "
-                       "train.batch (now {}) or train.sequence (now {})",
-                       recipe.train.batch, recipe.train.sequence);
-  return "most of it is what generation computes of a whole context: build it "
-         "with a shorter context";
+  return "most of what may be less is activations: build it with " +
+         smallerSteps(recipe.train);
+}
+
+/// The same of everything else that a model does.
+std::string otherAdvice(const tfm_variant &variant, const Recipe &recipe,
+                        uint64_t limit) {
+  if (weightBytes(variant) > limit)
+    return "its weights alone take " + byteText(weightBytes(variant)) + ": " +
+           smallerGeneration(variant, recipe, limit);
+  if (variant.gradients.bytes > 0)
+    return "some of it is for training alone: a build without the `train` "
+           "block takes less";
+  if (variant.cache_bytes > variant.activations.bytes)
+    return "most of what may be less is what generation keeps of its texts: " +
+           smallerGeneration(variant, recipe, limit);
+  return "most of what may be less is what generation computes of a whole "
+         "context: build it with a shorter context";
 }
 
 } // namespace
@@ -116,20 +157,18 @@ void requireTrainingMemory(const tfm_model &model, const Recipe &recipe,
         byteText(limit), smallerCaches(recipe)));
   throw InputError(fmt::format(
       "training {} takes {} of memory (activations {}, tokens of a step {}), "
-      "but there is {}: build it with a smaller train.batch (now {}){} "
-      "train.sequence (now {}){}",
+      "but there is {}: build it with {}",
       model.name, text(arena + step), text(activations + caches), text(step),
-      byteText(limit), train.batch, train.accumulate > 1 ? "," : " or",
-      train.sequence,
-      train.accumulate > 1
-          ? fmt::format(" or train.accumulate (now {})", train.accumulate)
-          : ""));
+      byteText(limit),
+      step > activations && train.accumulate > 1
+          ? fmt::format("a smaller train.accumulate (now {})", train.accumulate)
+          : smallerSteps(train)));
 }
 
 void requireGenerationMemory(const tfm_model &model, const Recipe &recipe) {
   const tfm_variant &variant = chooseVariant(model);
-  uint64_t weights = variant.parameters.bytes + variant.copies.bytes;
-  uint64_t caches = variant.cache_bytes, limit = memoryFor(variant);
+  uint64_t weights = weightBytes(variant), caches = variant.cache_bytes,
+           limit = memoryFor(variant);
   if (weights + caches <= limit)
     return;
   throw InputError(fmt::format(
@@ -137,23 +176,22 @@ void requireGenerationMemory(const tfm_model &model, const Recipe &recipe) {
       "there is {}: {}",
       model.name, byteText(weights + caches), byteText(weights),
       byteText(caches), byteText(limit),
-      weights <= limit ? "build it with " + smallerCaches(recipe)
-      : recipe.generate.weights == "int4"
-          ? "build a smaller model"
-          : "build a smaller model, or with fewer bits (generate.weights, "
-            "now " +
-                recipe.generate.weights + ")"));
+      smallerGeneration(variant, recipe, limit)));
 }
 
 void requireArena(const tfm_model &model) {
   const tfm_variant &variant = chooseVariant(model);
   if (variant.arena_bytes > memoryFor(variant))
-    refuseArena(model);
+    refuseArena(model, /*trains=*/false);
 }
 
-void refuseArena(const tfm_model &model, const NoDeviceMemory *left) {
+void refuseArena(const tfm_model &model, bool trains,
+                 const NoDeviceMemory *left) {
   const tfm_variant &variant = chooseVariant(model);
-  std::string advice = memoryAdvice(variant, recipeOf(model));
+  uint64_t limit = left ? left->left : memoryLimit();
+  std::string advice = trains && variant.gradients.bytes > 0
+                           ? trainingAdvice(variant, recipeOf(model), limit)
+                           : otherAdvice(variant, recipeOf(model), limit);
   if (left)
     throw InputError(fmt::format(
         "{} needs {} of memory, and {} has {} left of {}: {}; or run with "

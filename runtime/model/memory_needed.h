@@ -31,9 +31,10 @@ void requireGenerationMemory(const tfm_model &model, const Recipe &recipe);
 
 /// Every function of a build, one after the other: all of the arena.
 void requireArena(const tfm_model &model);
-/// Says that there is less memory than the arena has; of a device `left` is
-/// what that has.
-[[noreturn]] void refuseArena(const tfm_model &model,
+/// Says that there is less memory than the arena has, and what to build so that
+/// the model trains, or does all else, with less; of a device `left` is what
+/// that has.
+[[noreturn]] void refuseArena(const tfm_model &model, bool trains,
                               const NoDeviceMemory *left = nullptr);
 
 } // namespace tfm

@@ -47,16 +47,16 @@ const tfm_buffer &required(const tfm_buffer *buffer,
 
 } // namespace
 
-Model::Model(const tfm_model &descriptor, Device &device)
+Model::Model(const tfm_model &descriptor, Device &device, bool trains)
     : model(&descriptor), chosen(&chooseVariant(descriptor)), memory(&device),
       copiesAreStale(find(TFM_REFRESH) != nullptr) {
   try {
     device.allocate(chosen->arena_bytes, chosen->arena_alignment,
                     chosen->scratch_bytes);
   } catch (const NoDeviceMemory &left) {
-    refuseArena(descriptor, &left);
+    refuseArena(descriptor, trains, &left);
   } catch (const std::bad_alloc &) {
-    refuseArena(descriptor);
+    refuseArena(descriptor, trains);
   }
   for (int32_t i = 0; i < chosen->constant_count; ++i) {
     const tfm_constant &constant = chosen->constants[i];

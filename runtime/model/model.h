@@ -43,8 +43,9 @@ class Model {
 public:
   /// Allocates the arena (zeroed pages that cost nothing until touched) and
   /// copies the constants. Throws InputError when there is not enough memory,
-  /// and where no variant fits this machine.
-  Model(const tfm_model &descriptor, Device &device);
+  /// with what to build so that it `trains`, or does all else, with less, and
+  /// where no variant fits this machine.
+  Model(const tfm_model &descriptor, Device &device, bool trains = false);
   ~Model();
   Model(const Model &) = delete;
   Model &operator=(const Model &) = delete;

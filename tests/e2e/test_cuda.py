@@ -479,8 +479,20 @@ train { steps = 4, accumulate = 2, optimizer = sgd(lr = 0.1) }
         result = self.run_on("cuda", "train", "--steps", "1", "--out", "small", memory=100000)
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, r"error: Tiny needs \d+\.\d KiB of memory, and Emulated GPU has 97\.7 KiB left "
-                         r"of 97\.7 KiB: .*build.*; or run with --device cpu\n$")
+                         r"of 97\.7 KiB: parameters, gradients and the optimizer's state alone take \d+\.\d KiB: build a "
+                         r"smaller model; or run with --device cpu\n$")
         self.assertFalse((self.folder / "small").exists())
+        # A little less than it takes: what of it may be less, to train and for all else.
+        takes = json.loads(self.ok("cuda", "info", "--json"))["device"]["takes"]
+        result = self.run_on("cuda", "train", "--steps", "1", "--out", "small", memory=takes - 256)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, r": most of what may be less is (activations: build it with a smaller train\.batch"
+                         r"|caches of the samples that it generates: build it with a shorter context)")
+        run(self.folder / "tiny", "export", "--seed", "1", "-o", "drawn.safetensors", cwd=self.folder)
+        result = self.run_on("cuda", "generate", "--weights", "drawn.safetensors", "--prompt", "a", memory=takes - 256)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(": some of it is for training alone: a build without the `train` block takes less; or run with "
+                      "--device cpu\n", result.stderr)
         result = self.run_on("auto", "train", "--steps", "1", "--out", "small", memory=100000)
         self.assertEqual(result.returncode, 0)
         self.assertRegex(result.stderr, r"^note: no GPU is used: Emulated GPU has 97\.7 KiB of memory, and Tiny takes ")

@@ -336,11 +336,11 @@ TEST(CudaDevice, SaysWhyItDoesNotRun) {
   ToyModel toy = toyOfOutcome();
   GpuModel gpu(toy.descriptor());
   FakeCuda &fake = fakeCuda();
-  auto said = [&](const char *device) {
+  auto said = [&](const char *device, bool trains = false) {
     return messageOf<InputError>([&] {
       tfm_model model = modelFor(gpu.model, device);
       std::unique_ptr<Device> made = makeDevice(model, device, 1);
-      Model onGpu(model, *made);
+      Model onGpu(model, *made, trains);
     });
   };
   EXPECT_EQ(said("cuda"), "");
@@ -357,11 +357,25 @@ TEST(CudaDevice, SaysWhyItDoesNotRun) {
             "7.5 and not 8.0 or newer: run with --device cpu");
   fake.capabilityMajor = 8;
   fake.left = 100;
+  std::string needs =
+      "Toy needs " + byteText(gpu.model.variants[0].arena_bytes);
   EXPECT_EQ(said("cuda"),
-            "Toy needs " + byteText(gpu.model.variants[0].arena_bytes) +
-                " of memory, and Fake has 100 bytes left of 1.0 GiB: most of "
-                "it is activations: build it with a smaller train.batch (now "
-                "4) or train.sequence (now 9); or run with --device cpu");
+            needs + " of memory, and Fake has 100 bytes left of 1.0 GiB: its "
+                    "weights alone take 840 bytes: build a smaller model, or "
+                    "with fewer bits (generate.weights, now f32); or run with "
+                    "--device cpu");
+  fake.left = 30000;
+  for (bool trains : {false, true})
+    EXPECT_EQ(said("cuda", trains),
+              needs + " of memory, and Fake has 29.3 KiB left of 1.0 GiB: " +
+                  (trains ? "most of what may be less is activations: build it "
+                            "with a smaller train.batch (now 4; a larger "
+                            "train.accumulate, now 3, makes up for it) or "
+                            "train.sequence (now 9), or with train.precision = "
+                            "bf16"
+                          : "some of it is for training alone: a build without "
+                            "the `train` block takes less") +
+                  "; or run with --device cpu");
   fake.left = fake.memory;
   fake.gpus = 0;
   EXPECT_EQ(said("cuda"),

@@ -143,38 +143,81 @@ TEST(Device, WithoutMemorySaysWhatForItIs) {
   tfm_model model = toy.descriptor();
   tfm_variant variant = model.variants[0];
   model.variants = &variant;
+  variant.copies = variant.sums = {};
+  variant.arena_bytes = uint64_t{1} << 60; // no system maps so much
   auto said = [&](uint64_t parameters, uint64_t gradients, uint64_t activations,
-                  uint64_t cache) {
+                  uint64_t cache, bool trains = false) {
     variant.parameters.bytes = parameters;
     variant.gradients.bytes = gradients;
     variant.optimizer.bytes = 2 * gradients;
     variant.activations.bytes = activations;
     variant.cache_bytes = cache;
-    variant.arena_bytes = uint64_t{1} << 60; // no system maps so much
     CpuDevice device(1);
-    return messageOf<InputError>([&] { Model(model, device); });
+    std::string message =
+        messageOf<InputError>([&] { Model(model, device, trains); });
+    std::string begin =
+        "Toy needs 1048576.0 TiB of memory, more than there is: ";
+    EXPECT_TRUE(message.starts_with(begin)) << message;
+    return message.substr(std::min(message.size(), begin.size()));
   };
-  std::string state = said(100, 100, 399, 10);
-  EXPECT_NE(
-      state.find("Toy needs 1048576.0 TiB of memory, more than there is: most "
-                 "of it is parameters, gradients and the optimizer's"),
-      std::string::npos)
-      << state;
-  std::string batch = said(100, 100, 401, 10);
-  EXPECT_NE(batch.find("a smaller train.batch (now 4) or train.sequence"),
-            std::string::npos)
-      << batch;
-  for (std::string context :
-       {said(100, 0, 101, 10), said(100, 0, 10, 101), said(100, 100, 10, 401)})
-    EXPECT_NE(context.find("a shorter context"), std::string::npos) << context;
-  std::string caches = said(100, 0, 10, 101);
-  EXPECT_NE(caches.find("what generation keeps of its texts"),
-            std::string::npos)
-      << caches;
-  std::string smaller = said(100, 0, 99, 10);
-  EXPECT_NE(smaller.find("most of it is parameters: build a smaller model"),
-            std::string::npos)
-      << smaller;
+  constexpr uint64_t much = uint64_t{1} << 58;
+  EXPECT_EQ(said(much, much, 1, 1, /*trains=*/true),
+            "parameters, gradients and the optimizer's state alone take "
+            "1048576.0 TiB: build a smaller model");
+  EXPECT_EQ(said(100, 100, 401, 10, /*trains=*/true),
+            "most of what may be less is activations: build it with a smaller "
+            "train.batch (now 4; a larger train.accumulate, now 1, makes up "
+            "for it) or train.sequence (now 9), or with train.precision = "
+            "bf16");
+  EXPECT_EQ(said(100, 100, 10, 401, /*trains=*/true),
+            "most of what may be less is caches of the samples that it "
+            "generates: build it with a shorter context (now 0), or with "
+            "generate.cache = int8");
+  // Without its training it has the same arena, of which a build may have less.
+  EXPECT_EQ(said(100, 100, 401, 10),
+            "some of it is for training alone: a build without the `train` "
+            "block takes less");
+  for (uint64_t gradients : {uint64_t{0}, uint64_t{100}})
+    EXPECT_EQ(said(much, gradients, 99, 10),
+              "its weights alone take 262144.0 TiB: build a smaller model, or "
+              "with fewer bits (generate.weights, now f32)");
+  EXPECT_EQ(said(100, 0, 10, 101),
+            "most of what may be less is what generation keeps of its texts: "
+            "build it with a shorter context (now 0), or with generate.cache "
+            "= int8");
+  EXPECT_EQ(said(102, 0, 10, 101),
+            "most of what may be less is what generation keeps of its texts: "
+            "build it with a shorter context (now 0), or with generate.cache "
+            "= int8, or with fewer bits (generate.weights, now f32)");
+  EXPECT_EQ(said(100, 0, 101, 10),
+            "most of what may be less is what generation computes of a whole "
+            "context: build it with a shorter context");
+}
+
+// Of the tokens of a step more than of its activations, and the other way
+// round.
+TEST(Device, WhatAStepTakesIsAskedForFirst) {
+  ToyModel toy({}, sumsRecipe({}, "", 50));
+  tfm_model model = toy.descriptor();
+  tfm_variant variant = model.variants[0];
+  model.variants = &variant;
+  Recipe recipe;
+  recipe.train.batch = 4;
+  recipe.train.sequence = 8;
+  recipe.train.precision = "bf16";
+  auto said = [&] {
+    return messageOf<InputError>([&] { requireTrainingMemory(model, recipe); });
+  };
+  variant.activations.bytes = variant.arena_bytes = uint64_t{1} << 60;
+  EXPECT_TRUE(said().ends_with(
+      ": build it with a smaller train.batch (now 4; a larger "
+      "train.accumulate, now 1, makes up for it) or train.sequence (now 8)"))
+      << said();
+  variant.activations.bytes = variant.arena_bytes = 1 << 20;
+  recipe.train.accumulate = int64_t{1} << 50;
+  EXPECT_TRUE(said().ends_with(": build it with a smaller train.accumulate "
+                               "(now 1125899906842624)"))
+      << said();
 }
 
 // Of processes each has room for all of it, but for the sums that never wait.
