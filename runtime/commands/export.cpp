@@ -102,24 +102,36 @@ void noteOtherBegin(const tfm_model &descriptor, const ExportCommand &command) {
   }
 }
 
-/// Throws InputError where a value is beyond the largest number of `type`.
-void requireWithin(const std::vector<FloatTensor> &tensors, StoredType type) {
-  auto [name, wider] = type == StoredType::F16    ? std::pair("f16", "bf16")
-                       : type == StoredType::INT4 ? std::pair("int4", "int8")
-                                                  : std::pair("bf16", "f32");
+/// What `type` does not reach to: the first such value of all tensors, and
+/// where it stands.
+std::optional<std::string> beyond(const std::vector<FloatTensor> &tensors,
+                                  StoredType type) {
   for (const FloatTensor &tensor : tensors) {
     PendingRead<float> read = tensor.read();
     std::span<const float> values = read.values();
-    size_t at = firstBeyond(values, type);
-    if (type == StoredType::F16 &&
-        firstBeyond(values, StoredType::BF16) < values.size())
-      wider = "f32";
-    if (at < values.size())
-      throw InputError(fmt::format(
-          "the parameter {} has the value {} (element {}), and {} reaches to "
-          "{}: export it with --dtype {}",
-          tensor.name, values[at], at, name, largestOf(type), wider));
+    if (size_t at = firstBeyond(values, largestOf(type)); at < values.size())
+      return fmt::format("the parameter {} has the value {} (element {})",
+                         tensor.name, values[at], at);
   }
+  return std::nullopt;
+}
+
+/// Throws InputError where a value, of weights from `source`, is beyond the
+/// largest number of `type`.
+void requireWithin(const std::vector<FloatTensor> &tensors, StoredType type,
+                   const std::string &source) {
+  std::optional<std::string> found = beyond(tensors, type);
+  if (!found)
+    return;
+  auto [name, wider] = type == StoredType::F16    ? std::pair("f16", "bf16")
+                       : type == StoredType::INT4 ? std::pair("int4", "int8")
+                                                  : std::pair("bf16", "f32");
+  // Another value may be beyond the next type.
+  if (type == StoredType::F16 && beyond(tensors, StoredType::BF16))
+    wider = "f32";
+  throw InputError(
+      fmt::format("{}{}, and {} reaches to {}: export it with --dtype {}",
+                  source, *found, name, largestOf(type), wider));
 }
 
 /// What readers of a file of INT8 or INT4 have to know of its tensors: which
@@ -174,11 +186,13 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   }
   const std::string kept = recipeOf(descriptor).generate.weights;
   const std::string &written = command.dtypeName;
+  std::string source; // that messages begin with
   if (command.seed) {
     initialise(model, *command.seed);
   } else {
     WeightFiles weights(command.weights, familyOf(descriptor));
     weights.requireNoneIs(out);
+    source = weights.path() + ": ";
     Unmatched unmatched;
     loadParameters(model, weights, command.partial ? &unmatched : nullptr);
     requireAll(command, unmatched);
@@ -205,7 +219,7 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
       command.merge ? mergedTensors(model, command) : parameterTensors(model);
   tensors = ofPart(std::move(tensors), command.part);
   if (largestOf(command.dtype) < largestOf(StoredType::F32))
-    requireWithin(tensors, command.dtype);
+    requireWithin(tensors, command.dtype, source);
   if (isExportFolder(command.out)) {
     exportFolder(model, std::move(tensors), command.weights, folder,
                  command.dtype, command.overwrite);

@@ -408,33 +408,70 @@ void requireFinite(std::span<const float> values, size_t first,
                    "Use other weights, e.g. an earlier checkpoint");
 }
 
+/// What a build keeps a parameter in, and how large a weight of it may be.
+struct Kept {
+  std::string type;
+  float largest;
+};
+
+Kept keptAs(const tfm_parameter &parameter) {
+  switch (parameter.dtype) {
+  case TFM_BF16:
+    return {"bf16", largestOf(StoredType::BF16)};
+  case TFM_I4:
+    return {"int4", largestOf(StoredType::INT4)};
+  case TFM_I8: {
+    // Sums of products of integers to 127 by an output's scale are numbers.
+    size_t terms =
+        OutputRows({parameter.shape, static_cast<size_t>(parameter.rank)},
+                   parameter.output_axis)
+            .terms();
+    return {fmt::format("int8, in sums of {} terms,", terms),
+            largestOf(StoredType::F32) / (127 * static_cast<float>(terms))};
+  }
+  default:
+    return {"f32", largestOf(StoredType::F32)};
+  }
+}
+
 /// The same of values that are beyond what the build keeps the parameter in.
 void requireWithin(std::span<const float> values, size_t first,
-                   const StoredTensor &source, const tfm_parameter &parameter) {
-  StoredType type = parameter.dtype == TFM_BF16 ? StoredType::BF16
-                    : parameter.dtype == TFM_I4 ? StoredType::INT4
-                                                : StoredType::F32;
-  if (type == StoredType::F32)
-    return; // it is finite
-  size_t beyond = firstBeyond(values, type);
+                   const StoredTensor &source, const Kept &kept) {
+  size_t beyond = firstBeyond(values, kept.largest);
   if (beyond == values.size())
     return;
   throw InputError(fmt::format(
       "{}: the tensor {} has the value {} (element {}), and {} reaches to {}: "
       "build with generate.weights = f32",
       source.tensor.file->path(), source.name, values[beyond], first + beyond,
-      type == StoredType::INT4 ? "int4" : "bf16", largestOf(type)));
+      kept.type, kept.largest));
+}
+
+/// And of the scales of a file's own integers.
+void requireWithin(const std::vector<float> &scales, const StoredTensor &source,
+                   const Kept &kept) {
+  size_t beyond = firstBeyond(scales, kept.largest / 127);
+  if (beyond == scales.size())
+    return;
+  throw InputError(fmt::format(
+      "{}: the tensor {} has the scale {} (output {}), a weight of {}, and {} "
+      "reaches to {}: build with generate.weights = f32",
+      source.tensor.file->path(), source.name, scales[beyond], beyond,
+      127 * scales[beyond], kept.type, kept.largest));
 }
 
 void load(Model &model, const tfm_parameter &parameter,
           const StoredTensor &source) {
   const auto &[file, entry] = source.tensor;
+  const Kept kept = keptAs(parameter);
   auto bytes = [&](size_t first, std::span<char> room) {
     file->readBytes(*entry, first, room);
   };
   if (source.isInt8() && parameter.dtype == TFM_I8) {
     file->requireUnchanged(source.name, *entry);
-    model.setQuantised(parameter, bytes, source.scales());
+    std::vector<float> scales = source.scales();
+    requireWithin(scales, source, kept);
+    model.setQuantised(parameter, bytes, scales);
     return;
   }
   if (source.isInt4() && parameter.dtype == TFM_I4) {
@@ -449,7 +486,7 @@ void load(Model &model, const tfm_parameter &parameter,
       std::ranges::copy(std::span(values).subspan(first, room.size()),
                         room.begin());
       requireFinite(room, first, source);
-      requireWithin(room, first, source, parameter);
+      requireWithin(room, first, source, kept);
     });
     return;
   }
@@ -457,7 +494,7 @@ void load(Model &model, const tfm_parameter &parameter,
     model.setValue(parameter, [&](size_t first, std::span<float> room) {
       file->readFloats(source.name, *entry, first, room);
       requireFinite(room, first, source);
-      requireWithin(room, first, source, parameter);
+      requireWithin(room, first, source, kept);
     });
   } catch (const InputError &) {
     // What is no number may be so because the file is damaged.

@@ -267,8 +267,7 @@ float largestOf(StoredType type) {
   return std::numeric_limits<float>::max();
 }
 
-size_t firstBeyond(std::span<const float> values, StoredType type) {
-  float largest = largestOf(type);
+size_t firstBeyond(std::span<const float> values, float largest) {
   // Of blocks without one compilers make vectors.
   constexpr size_t block = 4096;
   for (size_t at = 0; at < values.size(); at += block) {

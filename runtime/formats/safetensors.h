@@ -76,9 +76,9 @@ enum class StoredType { F32, BF16, F16, INT8, INT4 };
 /// between the largest weights of a group is a number, too.
 float largestOf(StoredType type);
 
-/// The position of the first value that is beyond the largest number of `type`;
-/// the size where there is none.
-size_t firstBeyond(std::span<const float> values, StoredType type);
+/// The position of the first value whose magnitude is beyond `largest`; the
+/// size where there is none.
+size_t firstBeyond(std::span<const float> values, float largest);
 
 /// A tensor to be written.
 struct FloatTensor {

@@ -7,6 +7,7 @@ import os
 import pathlib
 import platform
 import random
+import re
 import struct
 import sys
 
@@ -508,6 +509,15 @@ model One(vocab = 16, context = 9) {
                 self.assertFalse(os.path.exists(out))
         result = run(self.builds["f32"], "export", "--weights", exact, "--dtype", "int8", "-o", out)
         self.assertEqual(result.returncode, 0, result.stderr)
+        # Nor do sums of integers, once they are scaled.
+        terms = math.prod(header["h.1.mlp.c_proj.weight"]["shape"]) // header["h.1.mlp.c_proj.bias"]["shape"][0]
+        beyond = fr", and int8, in sums of {terms} terms, reaches to \S+: build with generate\.weights = f32\n$"
+        for weights, value in ((exact, r"value 3\.4028235e\+38 \(element 10\)"),
+                               (out, r"scale 2\.679\d+e\+36 \(output 10\), a weight of 3\.40\d+e\+38")):
+            result = run(self.builds["int8"], "eval", "--weights", weights)
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assertRegex(result.stderr, f"^error: {re.escape(str(weights))}: the tensor "
+                             r"h\.1\.mlp\.c_proj\.weight has the " + value + beyond)
         # With such numbers behind the last norm there is no loss.
         at = header["wte.weight"]["data_offsets"][0]
         data[at:at + 8] = struct.pack("<2I", 0x7f7fffff, 0x7f7fffff)

@@ -880,9 +880,18 @@ TEST_F(CommandLine, ExportsNothingThatATypeDoesNotReach) {
   EXPECT_EQ(run("export --weights w -o half --dtype f16").code, 0);
   std::string before = contentOf(folder / "half");
   write(-65505.0f);
+  expectError(
+      "export --weights w -o half --dtype f16",
+      {"error: w: the parameter table has the value -65505 (element 20), "
+       "and f16 reaches to 65504: export it with --dtype bf16\n"});
+  // Of all values, not of the first one that f16 does not reach to.
+  bias[0] = 3.395e38f;
+  write(-65505.0f);
   expectError("export --weights w -o half --dtype f16",
               {"the parameter table has the value -65505 (element 20), and f16 "
-               "reaches to 65504: export it with --dtype bf16\n"});
+               "reaches to 65504: export it with --dtype f32\n"});
+  bias[0] = -1.0f;
+  write(-65505.0f);
   EXPECT_EQ(contentOf(folder / "half"), before);
   expectError("export --weights w -o new --dtype f16", {"65504"});
   EXPECT_FALSE(std::filesystem::exists(folder / "new"));
@@ -894,9 +903,11 @@ TEST_F(CommandLine, ExportsNothingThatATypeDoesNotReach) {
   EXPECT_FALSE(std::filesystem::exists(folder / "new"));
   EXPECT_EQ(run("export --weights w -o new --dtype bf16").code, 0);
   write(3.4e38f);
-  expectError("export --weights w -o other --dtype bf16",
-              {"table has the value 3.4e+38 (element 20), and bf16 reaches to "
-               "3.3895314e+38: export it with --dtype f32\n"});
+  expectError(
+      "export --weights w -o other --dtype bf16",
+      {"error: w: the parameter table has the value 3.4e+38 (element 20), "
+       "and bf16 reaches to "
+       "3.3895314e+38: export it with --dtype f32\n"});
   EXPECT_EQ(run("export --weights w -o other").code, 0);
   write(NAN);
   for (const char *type : {"f32", "bf16", "f16"})

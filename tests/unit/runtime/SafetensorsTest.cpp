@@ -174,14 +174,14 @@ TEST(Safetensors, KnowsWhatATypeReachesTo) {
   std::vector<float> values = {
       1.0f,  -65504.0f,   65504.0f,
       -next, 0x1.fep127f, std::nextafter(0x1.fep127f, INFINITY)};
-  EXPECT_EQ(firstBeyond(values, StoredType::F16), 3u);
-  EXPECT_EQ(firstBeyond(values, StoredType::BF16), 5u);
-  EXPECT_EQ(firstBeyond(values, StoredType::F32), 6u);
-  EXPECT_EQ(firstBeyond(values, StoredType::INT4), 4u);
-  EXPECT_EQ(firstBeyond(values, StoredType::INT8), 6u);
+  EXPECT_EQ(firstBeyond(values, largestOf(StoredType::F16)), 3u);
+  EXPECT_EQ(firstBeyond(values, largestOf(StoredType::BF16)), 5u);
+  EXPECT_EQ(firstBeyond(values, largestOf(StoredType::F32)), 6u);
+  EXPECT_EQ(firstBeyond(values, largestOf(StoredType::INT4)), 4u);
+  EXPECT_EQ(firstBeyond(values, largestOf(StoredType::INT8)), 6u);
   // Behind more than a block, too.
   values.insert(values.begin(), 5000, 1.0f);
-  EXPECT_EQ(firstBeyond(values, StoredType::F16), 5003u);
+  EXPECT_EQ(firstBeyond(values, largestOf(StoredType::F16)), 5003u);
 }
 
 TEST(Safetensors, RefusesWhatIsNotOne) {
