@@ -17,6 +17,7 @@
 #include "runtime/support/memory.h"
 #include "runtime/support/read_json.h"
 #include "runtime/support/regular_file.h"
+#include "runtime/support/utf8.h"
 
 #include <algorithm>
 #include <ctime>
@@ -399,10 +400,9 @@ private:
     return static_cast<size_t>(found - names.begin());
   }
 
-  /// The name of a field or column, in quotes, of a long one its begin.
+  /// The name of a field or column, in quotes, of a long one its beginning.
   static std::string shown(const std::string &name) {
-    constexpr size_t most = 40;
-    return jsonText(name.size() > most ? name.substr(0, most) + "..." : name);
+    return jsonText(beginningOf(name));
   }
 
   /// Reports `what`, that there is no such field, with the first `others` and

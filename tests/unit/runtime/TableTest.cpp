@@ -151,8 +151,8 @@ TEST(Table, SaysWhichColumnsThereAre) {
             where + "\"text\", but in \"id\" or \"body\": json(..., field = "
                     "NAME)");
   // A file without such a line has texts there.
-  EXPECT_EQ(pairs.of(std::string(41, 'x') + ",\"a\nb\"\n"),
-            where + "\"review\", but in \"" + std::string(40, 'x') +
+  EXPECT_EQ(pairs.of(std::string(61, 'x') + ",\"a\nb\"\n"),
+            where + "\"review\", but in \"" + std::string(57, 'x') +
                 "...\" or \"a\\nb\": pairs(..., prompt = NAME)");
   EXPECT_EQ(pairs.of("review;mood\na;b\n"),
             "F:1 names one column, \"review;mood\": between columns stands a "
