@@ -188,6 +188,8 @@ void predict(const tfm_model &descriptor, const PredictCommand &command) {
   DataSpec spec = dataOf(descriptor, recipe, command.data);
   spec.validation = 0;
   spec.validationFiles.clear();
+  // Results come in the order of the files.
+  spec.splitSeed.reset();
   // An example has as many tokens as those of training had.
   const tfm_function *evaluated = findFunction(descriptor, TFM_EVALUATE);
   const std::optional<Positions> positions =

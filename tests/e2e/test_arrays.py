@@ -113,6 +113,10 @@ class Arrays(InFolder):
         save_arrays(self.path("inputs.safetensors"), {"x": ("F32", [7, 4, 3], x)})
         self.ok(model, "predict", "--weights", "all_run", "--data", "inputs.safetensors", "-o", "again.safetensors")
         self.assertEqual(load_arrays(self.path("again.safetensors")), written)
+        # In the order of the file, also where training and validation take examples in another one.
+        split = self.build("split", SERIES % ("", 4, 2, 12, ", shuffle = false"), "-D", "data.split_seed=5")
+        self.ok(split, "predict", "--weights", "all_run", "--data", "other.safetensors", "-o", "split.safetensors")
+        self.assertEqual(load_arrays(self.path("split.safetensors")), written)
 
     def test_a_classifier_follows_the_formula(self):
         dice = random.Random(3)
