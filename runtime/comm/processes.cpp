@@ -9,12 +9,16 @@
 
 #include "runtime/comm/witness.h"
 
+#include "runtime/support/control_groups.h"
 #include "runtime/support/error.h"
 #include "runtime/support/progress.h"
 
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
+#include <fstream>
+#include <functional>
+#include <iterator>
 #include <unistd.h>
 
 namespace tfm {
@@ -66,11 +70,19 @@ void Deadline::watch() {
   _exit(1);
 }
 
+/// A checksum of the names of the control groups that this process is in.
+static uint64_t groupsOfProcess() {
+  std::ifstream file(ownControlGroups);
+  const std::string names{std::istreambuf_iterator<char>(file), {}};
+  return std::hash<std::string>()(names);
+}
+
 Processes::Introduction Processes::introduction() {
   Introduction own;
   own.host = ownHost();
   if (sched_getaffinity(0, sizeof own.processors, &own.processors) != 0)
     CPU_ZERO(&own.processors);
+  own.groups = groupsOfProcess();
   own.number = getpid();
   return own;
 }
@@ -84,6 +96,7 @@ Processes::Processes(tfm_transport &transport, double timeout)
     bool isNeighbour = other.host == own.host;
     before += isNeighbour && &other < &own;
     sharing += isNeighbour && CPU_EQUAL(&other.processors, &own.processors);
+    inMemory += isNeighbour && other.groups == own.groups;
   }
   // Messages move on where their library is asked for them: by TCP at a third
   // less than a network gives where that is every 50 us. But where there are

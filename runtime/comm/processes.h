@@ -100,6 +100,9 @@ public:
   int placeOnHost() const { return before; }
   /// How many of them may use just the processors that this one may use.
   int neighbours() const { return sharing; }
+  /// How many of them share its memory: they are on its host, in the same
+  /// control groups.
+  int companions() const { return inMemory; }
   /// For messages: `process 3 (node-7)`.
   std::string name(int rank) const;
   /// Who is who, for messages: `process 0 is 4711 on node-7`, a line each, as
@@ -170,12 +173,13 @@ private:
 
   tfm_transport &transport;
   double timeout, watch = 0;
-  int sharing = 0, before = 0;
+  int sharing = 0, before = 0, inMemory = 0;
   /// What a process tells of itself.
   struct Introduction {
     std::array<char, 64> host{};
     cpu_set_t processors{};
-    int64_t number = 0; ///< in the system
+    uint64_t groups = 0; ///< a checksum of their names
+    int64_t number = 0;  ///< in the system
   };
   static Introduction introduction();
   Gathered<Introduction> members; ///< none until all have told it

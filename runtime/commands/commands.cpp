@@ -15,6 +15,7 @@
 #include "runtime/files/model_files.h"
 #include "runtime/files/text_settings.h"
 #include "runtime/files/weights.h"
+#include "runtime/model/memory_needed.h"
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
 #include "runtime/support/progress.h"
@@ -232,6 +233,15 @@ void loadWeights(const CommonOptions &options, Model &model) {
   if (options.processes)
     options.processes->requireSame("other weights", checksumOf(model).text(),
                                    "give all of them the same ones");
+}
+
+void requireMemoryOfMachine(const CommonOptions &options,
+                            const tfm_model &model, const Recipe &recipe,
+                            bool trains) {
+  const Processes *processes = options.processes;
+  if (processes && processes->placeOnHost() == 0 && processes->companions() > 1)
+    requireMemoryTogether(model, recipe, trains, processes->count(),
+                          processes->companions());
 }
 
 std::string jsonText(const ordered_json &value, int indent) {

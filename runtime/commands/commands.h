@@ -46,6 +46,12 @@ struct CommonOptions {
 /// Loads the weights of a command, and says what of them was left out.
 void loadWeights(const CommonOptions &options, Model &model);
 
+/// Throws InputError where the processes that share this machine's memory need
+/// more of it together, to train or to generate; the first of them says so.
+void requireMemoryOfMachine(const CommonOptions &options,
+                            const tfm_model &model, const Recipe &recipe,
+                            bool trains);
+
 /// The threads that a command shall use: by default as many as there are
 /// processors for this process, but no more than the function that gains the
 /// most by them.

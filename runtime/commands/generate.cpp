@@ -510,6 +510,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   Recipe recipe = recipeOf(descriptor);
   Processes *processes = command.processes;
   requireGenerationMemory(descriptor, recipe);
+  requireMemoryOfMachine(command, descriptor, recipe, /*trains=*/false);
   TokenizerPtr tokenizer = tokenizerFor(descriptor, command, recipe);
   GenerateOptions options = optionsOf(command, recipe, *tokenizer);
   std::time_t now = std::time(nullptr);

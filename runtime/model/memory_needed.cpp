@@ -179,6 +179,30 @@ void requireGenerationMemory(const tfm_model &model, const Recipe &recipe) {
       smallerGeneration(variant, recipe, limit)));
 }
 
+void requireMemoryTogether(const tfm_model &model, const Recipe &recipe,
+                           bool trains, int64_t processes, int64_t together) {
+  const tfm_variant &variant = chooseVariant(model);
+  // The first has the caches of samples, and all hold of the optimizer's state,
+  // and of masters that have copies, their own share.
+  uint64_t each = weightBytes(variant) + variant.cache_bytes,
+           all = each * static_cast<uint64_t>(together);
+  if (trains) {
+    uint64_t shared = variant.optimizer.bytes +
+                      (variant.copies.bytes > 0 ? variant.parameters.bytes : 0);
+    each = variant.arena_bytes - variant.cache_bytes - shared +
+           shared / static_cast<uint64_t>(processes) -
+           static_cast<uint64_t>(sumsLeftOut(variant, recipe.train, processes));
+    all = each * static_cast<uint64_t>(together) + variant.cache_bytes;
+  }
+  if (all <= memoryFor(variant))
+    return;
+  throw InputError(fmt::format(
+      "the {} processes on this machine take {} of memory together, {} each, "
+      "but there is {}: start fewer of them on it, or build {} with {}",
+      together, byteText(all), byteText(each), byteText(memoryFor(variant)),
+      model.name, trains ? smallerSteps(recipe.train) : smallerCaches(recipe)));
+}
+
 void requireArena(const tfm_model &model) {
   const tfm_variant &variant = chooseVariant(model);
   if (variant.arena_bytes > memoryFor(variant))

@@ -29,6 +29,12 @@ void requireTrainingMemory(const tfm_model &model, const Recipe &recipe,
 /// together.
 void requireGenerationMemory(const tfm_model &model, const Recipe &recipe);
 
+/// What processes take of one machine's memory, of which `together` share it:
+/// while they train, or generate. That each would have room alone has been
+/// asked before.
+void requireMemoryTogether(const tfm_model &model, const Recipe &recipe,
+                           bool trains, int64_t processes, int64_t together);
+
 /// Every function of a build, one after the other: all of the arena.
 void requireArena(const tfm_model &model);
 /// Says that there is less memory than the arena has, and what to build so that

@@ -325,6 +325,24 @@ class Launched(SharedRuns):
         samples = [line["sample"] for line in log_of(self.folder / "sampled") if "sample" in line]
         self.assertEqual([len(sample) for sample in samples], [120000])
 
+    def test_the_memory_of_a_machine(self):
+        # Each would have room alone; nothing is touched of what is asked for.
+        there = json.loads(run(self.model, "info", "--json").stdout)["device"]["memory"]
+        model = self.folder / "wide"
+
+        def build(batch):
+            options = [f"train.batch={batch}" if part.startswith("train.batch=") else part for part in SMALL]
+            result = tfmc("build", MODELS / "addition.tfm", "-o", model, *options)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return json.loads(run(model, "info", "--json").stdout)["device"]["takes"]
+        build(int(4096 * 0.7 * there / build(4096)))
+        result = subprocess.run([*self.launcher, "2", str(model), "train", "--threads", "1", "--out", "wide-run"],
+                                capture_output=True, text=True, timeout=60, env=ENVIRONMENT, cwd=self.folder, check=False)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"error: process 0 \(.+\): the 2 processes on this machine take .* of memory together, .* "
+                                        r"each, but there is .*: start fewer of them on it, or build \w+ with a smaller train\.batch")
+        self.assertFalse((self.folder / "wide-run").exists())
+
     def test_all_stop_together(self):
         process, members = self.start(2, "--out", "stopped")
         os.kill(members[1], signal.SIGTERM) # as a scheduler does before the end of a job's time

@@ -252,6 +252,45 @@ TEST(Device, WhatTrainingTakesIsAskedForFirst) {
   requireTrainingMemory(model, recipe, 4);
 }
 
+// Processes of one machine have its memory together: each holds a share of what
+// updates need, and the first alone the caches of samples.
+TEST(Device, WhatProcessesOfAMachineTakeTogether) {
+  ToyModel toy({}, sumsRecipe({}, "", 50));
+  tfm_model model = toy.descriptor();
+  tfm_variant variant = model.variants[0];
+  model.variants = &variant;
+  Recipe recipe;
+  recipe.train.accumulate = 4;
+  const uint64_t limit = memoryLimit(), part = limit / 8;
+  variant.parameters.bytes = part;
+  variant.optimizer.bytes = 2 * part;
+  variant.cache_bytes = part;
+  variant.arena_bytes = 5 * part;
+  auto said = [&](bool trains, int64_t processes, int64_t together) {
+    return messageOf<InputError>([&] {
+      requireMemoryTogether(model, recipe, trains, processes, together);
+    });
+  };
+  // 3 parts each and the caches; of four processes 2.5, of which two are here.
+  EXPECT_EQ(said(true, 2, 2), "");
+  EXPECT_EQ(said(true, 4, 2), "");
+  std::string three = said(true, 4, 3);
+  EXPECT_TRUE(three.starts_with(
+      "the 3 processes on this machine take " + byteText(part * 17 / 2) +
+      " of memory together, " + byteText(part * 5 / 2) +
+      " each, but there is " + byteText(limit) +
+      ": start fewer of them on it, or build Toy with a smaller train.batch"))
+      << three;
+  // A build of bf16 has shares of masters, too.
+  variant.copies.bytes = part / 2;
+  EXPECT_EQ(said(true, 4, 3), "");
+  variant.copies.bytes = 0;
+  EXPECT_EQ(said(false, 4, 4), "");
+  std::string five = said(false, 5, 5);
+  EXPECT_NE(five.find("build Toy with a shorter context"), std::string::npos)
+      << five;
+}
+
 // What a command is going to touch is held against the memory that there is, as
 // an arena costs nothing before; the advice names what a build could have less
 // of.
