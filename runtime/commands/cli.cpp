@@ -531,6 +531,14 @@ void declare(CLI::App &app, Commands &commands) {
       ->add_option("--part", commands.exportation.part,
                    "this member of the model alone, by the names that its "
                    "tensors have within it")
+      ->check(CLI::Validator(
+          [](const std::string &part) {
+            return std::string(part.empty()
+                                   ? "must name a member of the model, "
+                                     "not nothing"
+                                   : "");
+          },
+          ""))
       ->excludes(exportation->get_option("--adapter"));
   exportation->add_flag("--overwrite", commands.exportation.overwrite,
                         "replace what -o names, or another model in DIR/");

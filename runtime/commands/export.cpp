@@ -123,12 +123,11 @@ void requireWithin(const std::vector<FloatTensor> &tensors, StoredType type,
   std::optional<std::string> found = beyond(tensors, type);
   if (!found)
     return;
-  auto [name, wider] = type == StoredType::F16    ? std::pair("f16", "bf16")
-                       : type == StoredType::INT4 ? std::pair("int4", "int8")
-                                                  : std::pair("bf16", "f32");
+  const char *name = type == StoredType::F16    ? "f16"
+                     : type == StoredType::INT4 ? "int4"
+                                                : "bf16";
   // Another value may be beyond the next type.
-  if (type == StoredType::F16 && beyond(tensors, StoredType::BF16))
-    wider = "f32";
+  const char *wider = beyond(tensors, StoredType::BF16) ? "f32" : "bf16";
   throw InputError(
       fmt::format("{}{}, and {} reaches to {}: export it with --dtype {}",
                   source, *found, name, largestOf(type), wider));
@@ -218,6 +217,10 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   std::vector<FloatTensor> tensors =
       command.merge ? mergedTensors(model, command) : parameterTensors(model);
   tensors = ofPart(std::move(tensors), command.part);
+  if (tensors.empty() && !command.part.empty())
+    throw InputError("--merge leaves nothing of " + command.part +
+                     ", whose tensors it writes under other names: name the "
+                     "layer that is corrected");
   if (largestOf(command.dtype) < largestOf(StoredType::F32))
     requireWithin(tensors, command.dtype, source);
   if (isExportFolder(command.out)) {

@@ -60,6 +60,26 @@ static void noteRandomWeights(const TrainSpec &train, const tfm_model &model) {
         "--init takes weights to begin with\n");
 }
 
+/// Throws InputError where parts begin with folders whose tokenizers differ:
+/// there is one for all of the model.
+static void requireOneTokenizer(std::span<const InitialWeights> all) {
+  const InitialWeights *first = nullptr;
+  std::string read;
+  for (const InitialWeights &weights : all) {
+    const std::string path = weights.path + "/tokenizer.json";
+    if (!isFolder(weights.path) || !fileExists(path))
+      continue;
+    std::string text = readRegularFile(path, "the tokenizer");
+    if (first && text != read)
+      throw InputError(fmt::format(
+          "{} and {} have other tokenizers, and a model has one: name that of "
+          "the data with --tokenizer",
+          first->path, weights.path));
+    first = &weights;
+    read = std::move(text);
+  }
+}
+
 /// Tells of examples that are fewer than an update takes, and so in it more
 /// than once.
 static void noteFewExamples(const TrainSpec &train, const Dataset &data) {
@@ -246,6 +266,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
     requireShares(recipe.train, *command.processes);
   requireTrainingMemory(descriptor, recipe,
                         command.processes ? command.processes->count() : 1);
+  requireMemoryOfMachine(command, descriptor, recipe, /*trains=*/true);
   TrainOptions &options = command.options;
   requireApart(descriptor, options.init);
   options.processes = command.processes;
@@ -269,6 +290,8 @@ void train(const tfm_model &descriptor, TrainCommand command,
     options.out = options.log = options.profile = "";
 
   DataSpec spec = dataOf(descriptor, recipe, command.data);
+  if (command.tokenizer.empty())
+    requireOneTokenizer(options.init);
   const std::string begun = options.begun();
   TokenizerPtr tokenizer =
       dataTokenizer(descriptor, recipe, spec, command, begun);

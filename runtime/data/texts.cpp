@@ -254,12 +254,13 @@ public:
   }
 
   /// Whether a file that could be a table by its name is one. Lines of a
-  /// prompt, a tab and an answer may be in a .tsv file, too, where nobody names
+  /// prompt, a tab and an answer may be in such a file, too, where nobody names
   /// columns and the first line has none of the usual names.
   bool isTable(std::string_view text, char separator) const {
-    if (separator == ',' || data.kind != "pairs" || namesFields())
+    if (data.kind != "pairs" || namesFields())
       return true;
     std::string_view line = text.substr(0, text.find_first_of("\r\n"));
+    const bool hasTab = line.find('\t') != std::string_view::npos;
     while (true) {
       const size_t end = line.find(separator);
       const std::string_view cell = line.substr(0, end);
@@ -267,7 +268,7 @@ public:
         if (cell == field.name || cell == '"' + field.name + '"')
           return true;
       if (end == std::string_view::npos)
-        return false;
+        return !hasTab;
       line.remove_prefix(end + 1);
     }
   }
@@ -279,7 +280,8 @@ public:
     if (names.empty())
       return;
     auto where = [&] { return path + ":" + std::to_string(table.line()); };
-    if (names.size() == 1 && fields.size() > 1)
+    if (names.size() == 1 &&
+        (fields.size() > 1 || names[0].find_first_of(";,\t") != names[0].npos))
       throw InputError(where() + " names one column, " + shown(names[0]) +
                        ": between columns stands a comma in a .csv file, a tab "
                        "in a .tsv file");
@@ -290,13 +292,14 @@ public:
     for (auto row = table.next(); !row.empty(); row = table.next()) {
       if (row.size() != names.size())
         throw InputError(fmt::format(
-            "{}: there {} {} column{}, but {} in the first row: a text with a "
-            "{} stands in quotes",
+            "{}: there {} {} column{}, but {} in the first row: {} has to "
+            "stand in quotes",
             where(), row.size() == 1 ? "is" : "are", row.size(),
             row.size() == 1 ? "" : "s", names.size(),
-            row.size() < names.size() ? "line break"
-            : separator == ','        ? "comma"
-                                      : "tab"));
+            row.size() < names.size()
+                ? "cells are missing, or a text with a line break"
+            : separator == ',' ? "a text with a comma"
+                               : "a text with a tab"));
       std::vector<std::string> texts;
       for (size_t column : columns)
         texts.push_back(row[column]);
@@ -325,8 +328,8 @@ private:
         data.prompt != DataSpec().prompt ? fields[0] : fields[1];
     throw InputError(fmt::format(
         "{} has lines of a prompt, a tab and an answer, and so no field {}: "
-        "leave out `{}`, or call a table whose first row names its columns "
-        ".csv or .tsv",
+        "leave out `{}`, or name a file .csv or .tsv whose first row names its "
+        "columns",
         path, shown(named.name), named.entry));
   }
 
@@ -371,7 +374,7 @@ private:
   std::string textOf(const json &document, const TextField &field,
                      const std::string &where) const {
     if (!document.is_object() || !document.contains(field.name))
-      refuseMissing(field, where + ": there is no text in the field",
+      refuseMissing(field, where + ": there is no text in the field", "but in ",
                     othersOf(document, field));
     const json &value = document[field.name];
     if (!isText(value))
@@ -390,10 +393,7 @@ private:
     if (found == names.end()) {
       std::vector<std::string> others = names;
       std::erase_if(others, [&](const auto &name) { return isNamed(name); });
-      refuseMissing(field,
-                    where + ", which names the columns: there is no text in "
-                            "the column",
-                    others);
+      refuseMissing(field, where + " names no column", "but ", others);
     }
     if (std::find(found + 1, names.end(), field.name) != names.end())
       throw InputError(where + " names two columns " + shown(field.name));
@@ -405,15 +405,16 @@ private:
     return jsonText(beginningOf(name));
   }
 
-  /// Reports `what`, that there is no such field, with the first `others` and
+  /// Reports `what`, that there is no such field, `but` the first `others`, and
   /// how to name one of them.
   [[noreturn]] void
   refuseMissing(const TextField &field, const std::string &what,
+                const std::string &but,
                 const std::vector<std::string> &others) const {
     std::string message = what + " " + shown(field.name);
     constexpr size_t most = 8;
     for (size_t i = 0; i < std::min(others.size(), most); ++i)
-      message += (i > 0 ? " or " : ", but in ") + shown(others[i]);
+      message += (i > 0 ? " or " : ", " + but) + shown(others[i]);
     if (!others.empty()) {
       std::string guess =
           others.size() == 1 ? others[0] : closest(field.name, others);
@@ -517,11 +518,11 @@ void readFiles(const DataSpec &data, const FindChat &chat,
     ExampleFile file(data, static_cast<uint32_t>(i), path, messages, examples,
                      option);
     std::optional<char> separator = tableSeparator(path);
-    if (separator && data.kind != "lines" &&
+    const bool isJson = data.kind != "lines" && looksLikeJson(documents);
+    if (separator && data.kind != "lines" && !isJson &&
         file.isTable(documents, *separator))
       file.readTable(documents, *separator);
-    else if (data.kind == "json" ||
-             (data.kind == "pairs" && looksLikeJson(documents)))
+    else if (data.kind == "json" || isJson)
       file.readJson(documents);
     else
       file.readLines(documents);

@@ -7,6 +7,7 @@
 
 #include "runtime/files/parts.h"
 
+#include "runtime/support/closest.h"
 #include "runtime/support/error.h"
 
 #include <algorithm>
@@ -66,7 +67,7 @@ std::vector<std::string> namesInPart(const FloatTensor &tensor,
 }
 
 void requirePart(const tfm_model &model, const std::string &part) {
-  std::set<std::string> parts;
+  std::set<std::string> parts; // but for those within others
   for (const tfm_parameter &parameter :
        std::span(model.parameters, model.parameter_count)) {
     if (!namesInPart(parameter, part).empty())
@@ -75,8 +76,11 @@ void requirePart(const tfm_model &model, const std::string &part) {
       if (const size_t dot = name.find('.'); dot != std::string::npos)
         parts.insert(name.substr(0, dot));
   }
-  throw InputError(fmt::format("{} has no part `{}`: its parts are {}",
-                               model.name, part, fmt::join(parts, ", ")));
+  const std::string meant = closest(part, {parts.begin(), parts.end()});
+  throw InputError(fmt::format(
+      "{} has no part `{}`: its parts are {}, and what they have within{}",
+      model.name, part, fmt::join(parts, ", "),
+      meant.empty() ? "" : ". Did you mean `" + meant + "`?"));
 }
 
 InitialWeights InitialWeights::parse(const std::string &text) {

@@ -286,9 +286,10 @@ private:
                        "\n" + advice());
   }
 
-  /// A prefix without its dot.
-  static std::string partOf(const std::string &prefix) {
-    return prefix.substr(0, prefix.rfind('.'));
+  /// The member of the model, or else of the files, that has a prefix.
+  std::string partOf(const std::string &prefix) const {
+    const std::string name = prefix.substr(0, prefix.rfind('.'));
+    return part.empty() || !matching.prefix.inModel ? name : part + "." + name;
   }
 
   /// What to do about problems.

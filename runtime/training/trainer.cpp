@@ -138,7 +138,7 @@ void Trainer::prepare() {
 void Trainer::beginWith(std::span<const InitialWeights> all) {
   if (all.empty())
     return;
-  std::vector<std::string> notes, further, fresh = outsideOf(all);
+  std::vector<std::string> notes, further, fresh;
   auto note = [&](const std::string &what,
                   const std::vector<std::string> &names) {
     if (!names.empty())
@@ -150,9 +150,12 @@ void Trainer::beginWith(std::span<const InitialWeights> all) {
         loadWeights(path, model, options.partial ? &unmatched : nullptr, part);
     note("left out of " + path, unmatched.leftOut);
     std::ranges::move(unmatched.fresh, std::back_inserter(fresh));
-    std::ranges::move(more, std::back_inserter(further));
+    for (std::string &line : more)
+      if (std::ranges::find(further, line) == further.end())
+        further.push_back(std::move(line));
     rememberInit(path);
   }
+  std::ranges::move(outsideOf(all), std::back_inserter(fresh));
   note("starting fresh", fresh);
   std::ranges::move(further, std::back_inserter(notes));
   if (isFirst())

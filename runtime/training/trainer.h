@@ -58,11 +58,16 @@ struct TrainOptions {
   /// Who shares the work; null: this process alone.
   Processes *processes = nullptr;
 
-  /// The run that goes on, or the first weights that another begins with: a
-  /// tokenizer and a chat template may lie beside them. Empty where there are
-  /// none.
+  /// The run that goes on, or the first weights that another begins with, if
+  /// there is one the first folder: a tokenizer and a chat template may lie in
+  /// it. Empty where there are none.
   std::string begun() const {
-    return !resume.empty() ? resume : init.empty() ? "" : init.front().path;
+    if (!resume.empty() || init.empty())
+      return resume;
+    auto folder = std::ranges::find_if(init, [](const InitialWeights &weights) {
+      return isFolder(weights.path);
+    });
+    return (folder == init.end() ? init.front() : *folder).path;
   }
 };
 

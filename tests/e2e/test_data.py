@@ -122,8 +122,8 @@ class Data(InFolder):
         refused("unknown.csv", table([("a\nb", 1), ("Z", 1)]), ":4: the tokenizer has no token for 'Z'")
         refused("open.csv", 'review,stars\n"a\nb",1\n"c\nd,2\n', ":4: the quote that opens a cell here is never closed")
         refused("more.csv", 'review,stars\n"a\nb",1,2\n', ":2: there are 3 columns, but 2 in the first row")
-        refused("named.csv", "rewiev,stars\na,1\n", ':1, which names the columns: there is no text in the column "review", '
-                'but in "rewiev": pairs(..., prompt = "rewiev")')
+        refused("named.csv", "rewiev,stars\na,1\n", ':1 names no column "review", '
+                'but "rewiev": pairs(..., prompt = "rewiev")')
         refused("named.jsonl", '{"review": "a", "label": 1}\n', ':1: there is no text in the field "stars", but in "label": '
                 'pairs(..., answer = "label")')
         refused("null.jsonl", '\n{"review": "a", "stars": null}\n', ':2: the field "stars" is no text, but null')

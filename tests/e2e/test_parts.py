@@ -128,7 +128,8 @@ class Parts(InFolder):
 
     def test_wrong_parts(self):
         for arguments, message in {
-            ("policy=gpt1", "polcy=gpt1"): "Preference has no part `polcy`: its parts are policy, reference",
+            ("policy=gpt1", "polcy=gpt1"): "Preference has no part `polcy`: its parts are policy, reference, and what they have "
+                                             "within. Did you mean `policy`?",
             ("policy=gpt1", "policy=gpt2"): "--init has two files for the part policy: gpt1 and gpt2",
             ("policy=gpt1", "gpt2"): "--init gpt2 is for the whole model: beside another one name the part that it is for, --init PART=gpt2",
             ("policy=gpt1", "policy.h=gpt2"): "policy.h.0.weight is of both parts that --init names, policy and policy.h: name one",
@@ -138,6 +139,9 @@ class Parts(InFolder):
                 told = self.refused("train", *(word for part in arguments for word in ("--init", part)), "--out", "no")
                 self.assertIn(message, told)
         self.assertIn("must name a file behind policy=", self.refused("train", "--init", "policy=", code=2))
+        self.assertIn("cannot read the weights none", self.refused("train", "--init", "policy=none", "--out", "no"))
+        self.assertIn("must name a member of the model",
+                      self.refused("export", "--weights", "gpt1", "--part", "", "-o", "x.safetensors", code=2))
         self.assertIn("has no part `table`", self.refused("export", "--weights", "gpt1", "--part", "table", "-o", "x.safetensors"))
         self.assertIn("a part of a model is written to a .safetensors file",
                       self.refused("export", "--weights", "gpt1", "--part", "policy", "-o", "x/"))

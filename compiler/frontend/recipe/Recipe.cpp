@@ -423,7 +423,7 @@ json::Value RecipeBuilder::schedule(const Found &found,
                      Twine(warmup) + " updates (`warmup`), and training has " +
                      Twine(*steps) + " (`steps`)")
         .help("a warmup is most often a tenth of the steps, or less");
-  if (form.kind == "inverse_sqrt" && warmup == 0)
+  if (form.kind == "inverse_sqrt" && !length.expr)
     e.diags
         .error(804, form.range,
                "`inverse_sqrt` falls with the root of `warmup` divided by the "

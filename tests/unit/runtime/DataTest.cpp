@@ -870,6 +870,12 @@ TEST(Pairs, MayStandInAFileOfTabs) {
   EXPECT_EQ(textsOf("id\tanswer\tprompt\n7\t2\t1+\n"), "1+|2\n");
   spec.answer = "sum";
   EXPECT_EQ(textsOf("prompt\tsum\n1+\t2\n"), "1+|2\n");
+  // So in a .csv file, and of documents.
+  spec.files = {folder.write("a.csv", "1+\t2, or 3\n")};
+  spec.answer = "answer";
+  EXPECT_EQ(readExamples(spec)[0].text, "1+2, or 3");
+  spec.files = {folder.write("b.csv", "{\"prompt\": 1, \"answer\": 2}\n")};
+  EXPECT_EQ(readExamples(spec)[0].text, "12");
 }
 
 // Whatever they are called, and with the texts that JSON has for numbers.
@@ -932,8 +938,8 @@ TEST(Pairs, AreOfNamedFields) {
   // Lines have none: those of a table would be read with the names in them.
   EXPECT_EQ(fault("question\tlabel\na\tb\n"),
             " has lines of a prompt, a tab and an answer, and so no field "
-            "\"question\": leave out `prompt`, or call a table whose first "
-            "row names its columns .csv or .tsv");
+            "\"question\": leave out `prompt`, or name a file .csv or .tsv "
+            "whose first row names its columns");
   spec.prompt = "prompt";
   EXPECT_NE(fault("a\tb\n").find("no field \"label\": leave out `answer`"),
             std::string::npos);

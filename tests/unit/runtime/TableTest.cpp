@@ -136,23 +136,22 @@ TEST(Table, HasExamples) {
 
 TEST(Table, SaysWhichColumnsThereAre) {
   Examples pairs("pairs", "a.csv");
-  const std::string where =
-      "F:1, which names the columns: there is no text in the column ";
+  const std::string where = "F:1 names no column ";
   EXPECT_EQ(pairs.of("id,reveiw,mood\n1,a,b\n"),
-            where + "\"review\", but in \"id\" or \"reveiw\": pairs(..., "
+            where + "\"review\", but \"id\" or \"reveiw\": pairs(..., "
                     "prompt = \"reveiw\")");
   EXPECT_EQ(pairs.of("review,label\na,b\n"),
-            where + "\"mood\", but in \"label\": pairs(..., answer = "
+            where + "\"mood\", but \"label\": pairs(..., answer = "
                     "\"label\")");
   EXPECT_EQ(pairs.of("id,body,label\n1,a,b\n"),
-            where + "\"review\", but in \"id\" or \"body\" or \"label\": "
+            where + "\"review\", but \"id\" or \"body\" or \"label\": "
                     "pairs(..., prompt = NAME)");
   EXPECT_EQ(Examples("json", "a.csv").of("id,body\n1,a\n"),
-            where + "\"text\", but in \"id\" or \"body\": json(..., field = "
+            where + "\"text\", but \"id\" or \"body\": json(..., field = "
                     "NAME)");
   // A file without such a line has texts there.
   EXPECT_EQ(pairs.of(std::string(61, 'x') + ",\"a\nb\"\n"),
-            where + "\"review\", but in \"" + std::string(57, 'x') +
+            where + "\"review\", but \"" + std::string(57, 'x') +
                 "...\" or \"a\\nb\": pairs(..., prompt = NAME)");
   EXPECT_EQ(pairs.of("review;mood\na;b\n"),
             "F:1 names one column, \"review;mood\": between columns stands a "
@@ -165,13 +164,14 @@ TEST(Table, HasAsManyColumnsInEachRow) {
   Examples pairs("pairs", "a.csv");
   EXPECT_EQ(pairs.of("review,mood\n\"a\nb\",c\nd,e,f\n"),
             "F:4: there are 3 columns, but 2 in the first row: a text with a "
-            "comma stands in quotes");
-  EXPECT_EQ(pairs.of("review,mood\na\nb,c\n"),
-            "F:2: there is 1 column, but 2 in the first row: a text with a "
-            "line break stands in quotes");
+            "comma has to stand in quotes");
+  EXPECT_EQ(
+      pairs.of("review,mood\na\nb,c\n"),
+      "F:2: there is 1 column, but 2 in the first row: cells are missing, "
+      "or a text with a line break has to stand in quotes");
   EXPECT_EQ(Examples("pairs", "a.tsv").of("review\tmood\na\tb\tc\n"),
             "F:2: there are 3 columns, but 2 in the first row: a text with a "
-            "tab stands in quotes");
+            "tab has to stand in quotes");
   EXPECT_EQ(pairs.of("\n\n"), "the data file F is empty");
   EXPECT_EQ(pairs.of("review,mood\n\n"),
             "the data file F has no row behind the one that names its columns");
