@@ -13,6 +13,18 @@
 
 namespace tfm {
 
+/// Whether a file looks as an earlier version wrote it, which did not say what
+/// command that was.
+static bool isOfEarlierVersion(const TensorHeader &file,
+                               const std::string &command) {
+  const bool isExport = file.metadata.contains("format");
+  if (command == "export")
+    return file.metadata.contains("tfm.exported") ||
+           (isExport && file.metadata.contains("model"));
+  return !isExport && file.metadata.contains("model") &&
+         file.tensors.contains("logits") == (command == "logits");
+}
+
 bool isWrittenBy(const std::string &path, const std::string &command) {
   try {
     const SafetensorsReader file(path);
@@ -20,8 +32,7 @@ bool isWrittenBy(const std::string &path, const std::string &command) {
     auto found = metadata.find(writtenByKey);
     if (found != metadata.end())
       return found->second == command;
-    // So earlier versions marked what they exported to a folder.
-    return command == "export" && metadata.contains("tfm.exported");
+    return isOfEarlierVersion(file.header(), command);
   } catch (const InputError &) {
     return false; // there is none, or one of another kind
   }

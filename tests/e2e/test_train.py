@@ -1259,6 +1259,20 @@ train { batch = 2, sequence = 4, steps = 4, loss = cross_entropy(ignore = 3) }
             for line in ([*commands["export"], "notes.txt", "--overwrite"], [*commands["logits"], "empty"]):
                 result = run(*line, cwd=folder)
                 self.assertEqual((result.returncode, result.stderr), (0, ""))
+            # Earlier versions did not say which command it was.
+            for command in commands:
+                path = folder / f"{command}.safetensors"
+                content = path.read_bytes()
+                size = struct.unpack("<Q", content[:8])[0]
+                header = json.loads(content[8:8 + size])
+                self.assertEqual(header["__metadata__"].pop("tfm.written_by"), command)
+                text = json.dumps(header).encode()
+                path.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + size:])
+            for command, other in (("export", "logits"), ("logits", "export")):
+                self.assertEqual(run(*commands[command], f"{other}.safetensors", cwd=folder).returncode, 1)
+            for command, line in commands.items():
+                result = run(*line, f"{command}.safetensors", cwd=folder)
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
             # What it reads it does not replace even then.
             result = run(model, "export", "--weights", "copy.safetensors", "-o", "copy.safetensors", "--overwrite", cwd=folder)
             self.assertEqual(result.returncode, 1)
