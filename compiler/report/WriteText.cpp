@@ -193,13 +193,15 @@ static void writeMemoryTypes(const MemoryReport &memory,
   table.write(os);
 }
 
-/// `1.23 s`, `45.6 ms`, `7.8 us`.
+/// `1.23 s`, `45.6 ms`, `7.8 us`, `0.012 us`.
 static std::string secondsText(double seconds) {
   if (seconds >= 1)
     return llvm::formatv("{0:F2} s", seconds);
-  if (seconds >= 0.05e-3 || seconds == 0)
+  if (seconds >= 0.1e-3 || seconds == 0)
     return llvm::formatv("{0:F1} ms", seconds * 1e3);
-  return llvm::formatv("{0:F1} us", seconds * 1e6);
+  if (seconds >= 0.1e-6)
+    return llvm::formatv("{0:F1} us", seconds * 1e6);
+  return llvm::formatv("{0:F3} us", seconds * 1e6);
 }
 
 /// `4 processes send 0-2: 5,148,672; 3: 5,107,712`; where that are many,

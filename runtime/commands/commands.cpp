@@ -171,7 +171,8 @@ static void warnOfSameFiles(const DataSpec &spec) {
       if (!files.insert(fileOf(name)).second)
         again = name;
     if (!again.empty())
-      warn(again, " is named twice: what it holds counts twice");
+      warn(again, " is named more than once, and what it holds "
+                  "counts as often");
   };
   addAll(data.files, trained);
   addAll(data.validationFiles, validated);

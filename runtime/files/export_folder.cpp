@@ -257,8 +257,9 @@ void exportFolder(const Model &model, std::vector<FloatTensor> tensors,
         throw InputError("the model has " + tensors[i].name + ", and " +
                          source +
                          " has not: its config.json tells of a model without "
-                         "it. Export to a .safetensors file, or where it "
-                         "corrects a layer (`LoRA`) with --merge");
+                         "it. Export to a .safetensors file, of one of its "
+                         "members with --part, or where it corrects a layer "
+                         "(`LoRA`) with --merge");
       // Alone it has the names of its own class.
       if (isPart)
         names[i] = {tensors[i].name};

@@ -373,7 +373,7 @@ train { batch = 2, sequence = 5, steps = 4 }
         # What is meant to be all files may name one of them twice.
         self.assertNotIn("warning: ", self.ok(apart, "train", "--out", "apart_run").stderr)
         os.symlink(self.path("one.safetensors"), self.path("link.safetensors"))
-        warning = "warning: {} is named twice: what it holds counts twice\n"
+        warning = "warning: {} is named more than once, and what it holds counts as often\n"
         for name, files in (("trained", "data.files"), ("validated", "data.validation_files")):
             twice = self.build(name, text, "-D", f'{files}=["one.safetensors", "link.safetensors"]')
             told = self.ok(twice, "train", "--out", f"{name}_run").stderr

@@ -423,12 +423,6 @@ json::Value RecipeBuilder::schedule(const Found &found,
                      Twine(warmup) + " updates (`warmup`), and training has " +
                      Twine(*steps) + " (`steps`)")
         .help("a warmup is most often a tenth of the steps, or less");
-  if (form.kind == "inverse_sqrt" && !length.expr)
-    e.diags
-        .error(804, form.range,
-               "`inverse_sqrt` falls with the root of `warmup` divided by the "
-               "updates so far, and has no `warmup`")
-        .help("say how many updates it has: `inverse_sqrt(warmup = 4000)`");
   if (form.kind != "constant" && form.kind != "inverse_sqrt")
     out["final"] = number(form, "final");
   if (form.kind == "wsd" || form.kind == "cosine") {

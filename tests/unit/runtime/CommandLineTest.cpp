@@ -792,7 +792,9 @@ TEST_F(CommandLine, BadInputNamesTheFileAndTheFix) {
   folder.write("other/tokenizer.json", "{");
   expectError("generate --weights other",
               {"other/tokenizer.json is damaged", "--tokenizer"});
-  ASSERT_EQ(run("export --weights run -o other/model.safetensors").code, 0);
+  ASSERT_EQ(
+      run("export --weights run -o other/model.safetensors --overwrite").code,
+      0);
   expectError("generate --weights other", {"other/tokenizer.json"});
   folder.write("other/tokenizer.json",
                R"({"model": {"type": "BPE", "vocab": {"a": 0}}})");
@@ -982,7 +984,7 @@ TEST_F(CommandLine, NothingButTrainingWritesIntoARun) {
   ASSERT_EQ(run("export --weights run -o alone.safetensors").code, 0);
   std::string alone = contentOf(folder / "alone.safetensors");
   expectError("export --weights alone.safetensors -o ./alone.safetensors",
-              {"./alone.safetensors is what the weights come from"});
+              {"./alone.safetensors is a file that this command reads"});
   EXPECT_EQ(contentOf(folder / "alone.safetensors"), alone);
   EXPECT_EQ(contentOf(folder / "run/model.safetensors"), weights);
   EXPECT_EQ(contentOf(folder / "run/log.jsonl"), log);
@@ -1323,7 +1325,7 @@ TEST_F(CommandLine, RunsGetTheirOwnFolders) {
 TEST_F(CommandLine, IsSmall) {
   ASSERT_EQ(std::system(("strip -o " + (folder / "toy") + " " TFM_TOY).c_str()),
             0);
-  EXPECT_LT(std::filesystem::file_size(folder / "toy"), 4'050'000u);
+  EXPECT_LT(std::filesystem::file_size(folder / "toy"), 4'100'000u);
 }
 #endif
 
