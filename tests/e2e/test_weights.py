@@ -498,9 +498,9 @@ model One(vocab = 16, context = 9) {
         with open(exact, "wb") as file:
             file.write(struct.pack("<Q", len(text)) + text + data)
         out = self.path("narrow.safetensors")
-        for kind, wider in ("bf16", "f32"), ("int4", "int8"):
+        for kind in ("bf16", "int4"):
             for build, dtype, message in ((kind, "f32", "build with generate.weights = f32"),
-                                          ("f32", kind, f"export it with --dtype {wider}")):
+                                          ("f32", kind, "export it with --dtype f32")):
                 result = run(self.builds[build], "export", "--weights", exact, "--dtype", dtype, "-o", out)
                 self.assertEqual(result.returncode, 1)
                 self.assertIn("h.1.mlp.c_proj.weight has the value 3.4028235e+38 (element 10), and "
