@@ -38,6 +38,7 @@ EDITS = {
         (r"Processes \*processes = nullptr;", NOBODY),
         (r"std::optional<SharedUpdate> shared;", "static constexpr SharedUpdate *shared = nullptr;")],
     "training/trainer.cpp": [
+        (r"void Trainer::sample\(\) {.*?\n}\n", "void Trainer::sample() { drawSample([] {}); }\n"),
         (r"  if \(isTree \|\| this->options\.processes\)\n.*?;\n", ""), (r"bool isTree = .*?;", "constexpr bool isTree = false;")],
     "training/evaluator.h": [(r"  Processes \*processes;", "  " + NOBODY)],
     "training/evaluator.cpp": [
