@@ -80,6 +80,8 @@ bool hasType(const Key &key, const json &value) {
     return value.is_array() && std::ranges::all_of(value, [](const json &v) {
              return v.is_string();
            });
+  case Type::Pairs:
+    return value.is_array();
   case Type::Token:
     return value.is_number_integer() || value.is_string();
   case Type::Betas:

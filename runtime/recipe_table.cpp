@@ -67,6 +67,8 @@ std::string takes(const Field &field) {
     return "a string" + none;
   case Type::Texts:
     return "strings";
+  case Type::Pairs:
+    return "pairs of a pattern and a positive number";
   case Type::Token:
     return "a token's id, its text, or none";
   case Type::Betas:

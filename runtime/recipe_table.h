@@ -34,6 +34,9 @@ enum class Type : uint8_t {
   Word,  ///< one of `Field::words`
   Text,  ///< a string
   Texts, ///< a list of strings; in the language one alone, too
+  /// A list of pairs of a string and a positive number; in the language one
+  /// alone, too.
+  Pairs,
   Token, ///< a token's id, or its text
   Betas, ///< two numbers of at least 0 and less than 1
   /// The rank from which on a parameter's weights decay; in the language
@@ -59,8 +62,8 @@ struct Range {
 };
 
 /// What a key is where nothing is said: nothing at all (monostate), null, or a
-/// value of its type. Of a `Form` the kind that it then has; of `Texts` only
-/// "", which is none.
+/// value of its type. Of a `Form` the kind that it then has; of `Texts` and
+/// `Pairs` only "", which is none.
 using Default = std::variant<std::monostate, std::nullptr_t, bool, int64_t,
                              double, std::string_view, std::array<double, 2>>;
 
@@ -296,6 +299,12 @@ inline constexpr Field fields[] = {
      .fallback = "",
      .help = "patterns of the parameters that are trained, the others being "
              "frozen"},
+    {.path = "train.rates",
+     .type = Type::Pairs,
+     .fallback = "",
+     .help = "what the learning rate of parameters is multiplied by: a pattern "
+             "of names, and a number",
+     .isOptional = true},
     {.path = "train.clip",
      .type = Type::Number,
      .fallback = nullptr,

@@ -62,6 +62,10 @@ int64_t ParamOp::getNumStackedDims() {
   return static_cast<int64_t>(getSymName().count('*'));
 }
 
+double ParamOp::getRateOrOne() {
+  return getRate() ? getRate()->convertToDouble() : 1.0;
+}
+
 SmallVector<double> ParamOp::getInitArgs() {
   SmallVector<double> numbers;
   if (auto args = getInit().getAs<ArrayAttr>("args"))

@@ -47,7 +47,8 @@ def ParamOp : Tfm_Op<"param", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInt
     `dims` are one layer's dimensions in the user's words; `init` is a
     dictionary with a `kind` and numeric `args`: `zeros`, `ones`, `normal` and
     `truncated_normal` (mean, standard deviation), `uniform` (low, high),
-    `constant` (the value).
+    `constant` (the value). Its learning rate is that of all times `rate`,
+    which is positive.
 
     `output_axis` is the axis of one layer along which the products that the
     parameter is a weight of have their results, or ids choose rows of it: what
@@ -71,7 +72,7 @@ def ParamOp : Tfm_Op<"param", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInt
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<WeightTensor>:$type,
       DefaultValuedAttr<StrArrayAttr, "{}">:$dims, DictionaryAttr:$init,
-      DefaultValuedAttr<BoolAttr, "true">:$trainable,
+      DefaultValuedAttr<BoolAttr, "true">:$trainable, OptionalAttr<F64Attr>:$rate,
       OptionalAttr<StrArrayAttr>:$names, OptionalAttr<StrArrayAttr>:$aliases,
       OptionalAttr<I64Attr>:$output_axis, OptionalAttr<FlatSymbolRefAttr>:$scale,
       OptionalAttr<FlatSymbolRefAttr>:$minimum, OptionalAttr<I64Attr>:$terms,
@@ -86,6 +87,8 @@ def ParamOp : Tfm_Op<"param", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInt
     int64_t getNumStackedDims();
     /// The checkpoint's names, one per layer in row-major order.
     ::llvm::SmallVector<std::string> getLayerNames();
+    /// `rate`; 1 where it has none.
+    double getRateOrOne();
     /// The `args` of `init`, which are numbers.
     ::llvm::SmallVector<double> getInitArgs();
   }];

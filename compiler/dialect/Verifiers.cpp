@@ -171,6 +171,8 @@ LogicalResult ParamOp::verify() {
     return emitOpError("has an `init` from high to low");
   if (kind.getValue().ends_with("normal") && numbers[1] < 0)
     return emitOpError("has an `init` with a negative deviation");
+  if (double rate = getRateOrOne(); !(rate > 0 && std::isfinite(rate)))
+    return emitOpError("has a rate of ") << rate << ": expected a positive one";
   if (std::optional<int64_t> axis = getOutputAxis();
       axis && (rank < 2 || (*axis != rank - 1 && *axis != rank - 2)))
     return emitOpError("has its outputs along axis ")

@@ -166,10 +166,11 @@ static Facts modulesOf(const ModelReport &report) {
 static Facts tensorsOf(const ModelReport &report) {
   FactsOfPaths facts(report);
   for (const TensorReport &tensor : report.tensors)
-    facts.at(tensor.pattern) = {shapeText(tensor.shape) + " = " +
-                                    shapeText(tensor.dims) +
-                                    (tensor.trainable ? "" : ", not trained"),
-                                std::nullopt};
+    facts.at(tensor.pattern) = {
+        shapeText(tensor.shape) + " = " + shapeText(tensor.dims) +
+            (tensor.trainable ? "" : ", not trained") +
+            (tensor.rate == 1 ? "" : ", " + rateText(tensor)),
+        std::nullopt};
   return facts.finish();
 }
 

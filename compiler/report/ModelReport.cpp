@@ -513,6 +513,7 @@ void Reader::listTensors() {
     tensor.parameters = param.parameters;
     tensor.formula = print(param.formula);
     tensor.trainable = op.getTrainable();
+    tensor.rate = op.getTrainable() ? op.getRateOrOne() : 1;
     if (forward)
       tensor.outputAxis = outputAxisOf(op, reads.lookup(op.getSymName()));
     auto uses = usesOf(op, param);

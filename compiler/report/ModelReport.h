@@ -47,6 +47,8 @@ struct TensorReport {
   int64_t parameters = 0;
   std::string formula;
   bool trainable = true;
+  /// What its learning rate is multiplied by; 1 of what is not trained.
+  double rate = 1;
   /// The axis of its outputs, where products and gathers alone read it.
   std::optional<int64_t> outputAxis;
   /// Further names of the same tensor (ties).

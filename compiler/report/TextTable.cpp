@@ -104,6 +104,13 @@ std::string tfm::shapeText(llvm::ArrayRef<std::string> dims) {
   return "[" + llvm::join(dims, ", ") + "]";
 }
 
+std::string tfm::rateText(const TensorReport &tensor) {
+  std::string text;
+  llvm::raw_string_ostream(text)
+      << llvm::format("%g times the learning rate", tensor.rate);
+  return text;
+}
+
 /// Of a part `6*+5` of a path, of a repeat with `count` layers whose name ends
 /// in `last`, the numbers of its layers, `5, 11`, and how many they are;
 /// nothing of any other part.

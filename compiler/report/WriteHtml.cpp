@@ -93,6 +93,8 @@ void HtmlWriter::writeTensors() {
         json.attribute("parameters", tensor.parameters * count);
         json.attribute("formula", tensor.formula);
         json.attribute("trainable", tensor.trainable);
+        if (tensor.rate != 1)
+          json.attribute("rate", rateText(tensor));
         arrayField(json, "aliases", tensor.aliases);
       });
     }

@@ -133,6 +133,8 @@ void JsonWriter::writeTensors() {
         json.attribute("parameters", tensor.parameters);
         json.attribute("formula", tensor.formula);
         json.attribute("trainable", tensor.trainable);
+        if (tensor.rate != 1)
+          json.attribute("rate", tensor.rate);
         arrayField(json, "used_by", tensor.usedBy);
         arrayField(json, "aliases", tensor.aliases);
       });

@@ -76,16 +76,17 @@ static void writeTensors(const ModelReport &report, const ReportView &view,
                          llvm::raw_ostream &os) {
   TextTable table({false, false, false, true, false});
   for (const TensorReport &tensor : report.tensors) {
-    std::string words;
+    llvm::SmallVector<std::string> words;
     if (view.formulas)
-      words = "= " + tensor.formula;
+      words.push_back("= " + tensor.formula);
     if (!tensor.aliases.empty())
-      words += (words.empty() ? "also " : "; also ") +
-               llvm::join(tensor.aliases, ", ");
+      words.push_back("also " + llvm::join(tensor.aliases, ", "));
     if (!tensor.trainable)
-      words += words.empty() ? "not trained" : "; not trained";
+      words.push_back("not trained");
+    if (tensor.rate != 1)
+      words.push_back(rateText(tensor));
     table.add({tensor.name, shapeText(tensor.dims), shapeText(tensor.shape),
-               withThousands(tensor.parameters), words});
+               withThousands(tensor.parameters), llvm::join(words, "; ")});
   }
   os << "\nTensors (" << report.tensors.size() << ")\n";
   table.write(os);

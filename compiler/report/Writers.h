@@ -69,6 +69,8 @@ std::string valueJson(const Hyperparameter &parameter);
 /// `[2, 3]` of numbers or words.
 std::string shapeText(llvm::ArrayRef<int64_t> shape);
 std::string shapeText(llvm::ArrayRef<std::string> dims);
+/// `0.1 times the learning rate`.
+std::string rateText(const TensorReport &tensor);
 
 /// Columns padded to one width each: words to the left, numbers to the right.
 class TextTable {

@@ -59,35 +59,32 @@ PermanentBuffers::PermanentBuffers(ModuleOp module,
   Optimizer matricesDecay;
   matricesDecay.decayMinRank = 2;
   Optimizer rule = optimizer.value_or(matricesDecay);
-  SmallVector<ParamOp> decayed, plain, frozen;
-  for (auto param : module.getOps<ParamOp>()) {
-    if (!param.getTrainable())
-      frozen.push_back(param);
-    else
-      (rule.decays(param) ? decayed : plain).push_back(param);
-  }
-  sizes = regionSizes(module, rule.decayMinRank);
+  regions = parameterRegions(module, rule.decayMinRank);
   bool isTrained = findProgram(module, ProgramKind::Train) != nullptr;
   int64_t bytes = 0;
-  auto lay = [&](ArrayRef<ParamOp> params, int64_t size, bool isDecayed) {
+  auto lay = [&](const ParameterRegions::Region &region, bool isDecayed) {
     int64_t begin = bytes;
     int64_t widest = 1;
-    for (ParamOp param : params) {
-      int64_t size = elementBytes(param.getTensorType().getElementType());
-      offsets[param.getSymName()] = {param, bytes};
-      param->setAttr("sched.offset", b.getI64IntegerAttr(bytes));
-      if (isDecayed)
-        param->setAttr("sched.decayed", b.getUnitAttr());
-      bytes += paddedElements(param) * size;
-      widest = std::max(widest, size);
+    for (const auto &range : region.ranges) {
+      if (isTrained)
+        bytes = begin + range.firstRow * kRegionRow * widest;
+      for (ParamOp param : range.parameters) {
+        int64_t size = elementBytes(param.getTensorType().getElementType());
+        offsets[param.getSymName()] = {param, bytes};
+        param->setAttr("sched.offset", b.getI64IntegerAttr(bytes));
+        if (isDecayed)
+          param->setAttr("sched.decayed", b.getUnitAttr());
+        bytes += paddedElements(param) * size;
+        widest = std::max(widest, size);
+      }
     }
     // Nothing walks them as regions where they are of several types.
-    bytes = isTrained ? begin + size * widest
+    bytes = isTrained ? begin + region.elements * widest
                       : llvm::alignTo(bytes, kRegionRow * widest);
   };
-  lay(decayed, sizes.decayed, true);
-  lay(plain, sizes.plain, false);
-  lay(frozen, sizes.frozen, false);
+  lay(regions.decayed, true);
+  lay(regions.plain, false);
+  lay(regions.frozen, false);
   parameters = add(BufferKind::Parameter, "parameters", bytes);
   bool hasCopies = findProgram(module, ProgramKind::Refresh) != nullptr;
   if (!hasCopies && !isTrained)
@@ -99,24 +96,26 @@ PermanentBuffers::PermanentBuffers(ModuleOp module,
                  bytes / size * elementBytes(b.getBF16Type()));
   if (!isTrained)
     return;
-  gradients = add(BufferKind::Gradient, "gradients", sizes.trained() * size);
+  gradients = add(BufferKind::Gradient, "gradients", regions.trained() * size);
   if (findProgram(module, ProgramKind::UpdateDecayed) ||
       findProgram(module, ProgramKind::UpdatePlain)) {
-    module->setAttr("sched.region_rows",
-                    b.getDenseI64ArrayAttr({sizes.decayed / kRegionRow,
-                                            sizes.plain / kRegionRow}));
-    module->setAttr("sched.region_blocks",
-                    b.getDenseI64ArrayAttr({regionBlock(sizes.decayed),
-                                            regionBlock(sizes.plain)}));
+    module->setAttr(
+        "sched.region_rows",
+        b.getDenseI64ArrayAttr({regions.decayed.elements / kRegionRow,
+                                regions.plain.elements / kRegionRow}));
+    module->setAttr(
+        "sched.region_blocks",
+        b.getDenseI64ArrayAttr({regionBlock(regions.decayed.elements),
+                                regionBlock(regions.plain.elements)}));
   }
   // No program has to do with them: the runtime adds them up.
   for (int64_t i = 0; i < waitingSums(module); ++i)
     add(BufferKind::Gradient, "sum" + std::to_string(i),
-        sizes.trained() * size);
+        regions.trained() * size);
   int states = optimizer ? optimizer->numStates() : 0;
   for (int i = 0; i < states; ++i)
     state[i] = add(BufferKind::State, "state" + std::to_string(i),
-                   sizes.trained() * size);
+                   regions.trained() * size);
 }
 
 Value PermanentBuffers::add(BufferKind kind, StringRef name, int64_t bytes,
@@ -200,10 +199,10 @@ View PermanentBuffers::region(const ArenaRegion &region, RankedTensorType type,
   case ArenaRegion::Part::Decayed:
     break;
   case ArenaRegion::Part::Plain:
-    before = sizes.decayed;
+    before = regions.decayed.elements;
     break;
   case ArenaRegion::Part::Frozen:
-    before = sizes.trained();
+    before = regions.trained();
     break;
   }
   int64_t size = elementBytes(type.getElementType());

@@ -57,7 +57,7 @@ private:
   mlir::Operation *last = nullptr;
   mlir::Location loc;
   mlir::Value parameters, copies, gradients, state[2];
-  RegionSizes sizes;
+  ParameterRegions regions;
   /// In bytes, from the start of their region.
   llvm::StringMap<std::pair<ParamOp, int64_t>> offsets;
   llvm::DenseMap<int64_t, mlir::Value> caches;

@@ -34,6 +34,8 @@ struct UpdateBuilder {
   double decay;
   RankedTensorType type;
   Value p, g, m, v, hyper;
+  /// What each parameter's learning rate is multiplied by; null for 1.
+  Value rates;
 
   RankedTensorType scalarType() const {
     return RankedTensorType::get({}, type.getElementType());
@@ -48,6 +50,10 @@ struct UpdateBuilder {
     return splat(b.builder, b.loc, scalarType(), value);
   }
   Value each(Value scalar) { return b.broadcast(scalar, type); }
+  /// Of a multiple of the learning rate, that of each parameter.
+  Value eachRate(Value scalar) {
+    return rates ? b.mul(each(scalar), rates) : each(scalar);
+  }
   Value sqrt(Value x) { return SqrtOp::create(b.builder, b.loc, x); }
 
   void sgd() {
@@ -57,14 +63,20 @@ struct UpdateBuilder {
       m = b.add(b.scale(m, optimizer.momentum), g);
       g = optimizer.nesterov ? b.add(g, b.scale(m, optimizer.momentum)) : m;
     }
-    p = b.sub(p, b.mul(g, each(learningRate())));
+    p = b.sub(p, b.mul(g, eachRate(learningRate())));
+  }
+
+  /// What is left where so much of everything decays.
+  Value kept(Value share) {
+    return rates ? b.sub(each(number(1.0)), eachRate(share))
+                 : each(b.sub(number(1.0), share));
   }
 
   void adam() {
     // Decoupled weight decay (Loshchilov and Hutter 2019), or decay as part of
     // the gradient.
     if (decay != 0.0 && optimizer.kind == Optimizer::Kind::AdamW)
-      p = b.mul(p, each(b.sub(number(1.0), b.scale(learningRate(), decay))));
+      p = b.mul(p, kept(b.scale(learningRate(), decay)));
     else if (decay != 0.0)
       g = b.add(g, b.scale(p, decay));
     m = b.add(b.scale(m, optimizer.beta1), b.scale(g, 1.0 - optimizer.beta1));
@@ -77,7 +89,7 @@ struct UpdateBuilder {
       rate = b.mul(rate, correction);
     else
       root = b.mul(root, each(b.div(number(1.0), correction)));
-    p = b.sub(p, b.div(b.mul(m, each(rate)), b.plus(root, optimizer.eps)));
+    p = b.sub(p, b.div(b.mul(m, eachRate(rate)), b.plus(root, optimizer.eps)));
   }
 };
 
@@ -90,33 +102,39 @@ struct AddUpdatePass : tfm::impl::AddUpdatePassBase<AddUpdatePass> {
       return signalPassFailure();
     if (!*optimizer || !weights->isF32())
       return;
-    int64_t decayed = 0, plain = 0;
-    for (auto param : module.getOps<ParamOp>())
-      if (param.getTrainable())
-        ((*optimizer)->decays(param) ? decayed : plain) +=
-            param.getTensorType().getNumElements();
-    if (decayed > 0)
-      addUpdate(nameOf(ProgramKind::UpdateDecayed), decayed, **optimizer,
-                (*optimizer)->weightDecay);
-    if (plain > 0)
-      addUpdate(nameOf(ProgramKind::UpdatePlain), plain, **optimizer, 0.0);
+    ParameterRegions regions =
+        parameterRegions(module, (*optimizer)->decayMinRank);
+    addUpdate(nameOf(ProgramKind::UpdateDecayed), regions.decayed, **optimizer,
+              (*optimizer)->weightDecay);
+    addUpdate(nameOf(ProgramKind::UpdatePlain), regions.plain, **optimizer,
+              0.0);
   }
 
-  void addUpdate(StringRef name, int64_t size, const Optimizer &optimizer,
-                 double decay) {
+  void addUpdate(StringRef name, const ParameterRegions::Region &region,
+                 const Optimizer &optimizer, double decay) {
+    int64_t size = 0;
+    for (const auto &range : region.ranges)
+      for (ParamOp param : range.parameters)
+        size += param.getTensorType().getNumElements();
+    if (size == 0)
+      return;
     OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
     Location loc = getOperation().getLoc();
     Type f32 = builder.getF32Type();
     auto flat = RankedTensorType::get({size}, typeOfParameters(getOperation()));
     auto hyper = RankedTensorType::get({4}, f32);
     auto scalar = RankedTensorType::get({}, f32);
+    SmallVector<Type> types = {flat, flat, flat, flat, hyper, scalar};
+    SmallVector<const char *> names = {"p", "g",          "m",
+                                       "v", TFM_IN_HYPER, TFM_IN_SCALE};
+    if (region.hasRates()) {
+      types.push_back(flat);
+      names.push_back("rates");
+    }
     auto function = func::FuncOp::create(
-        builder, loc, name,
-        builder.getFunctionType({flat, flat, flat, flat, hyper, scalar},
-                                {flat, flat, flat}));
+        builder, loc, name, builder.getFunctionType(types, {flat, flat, flat}));
     Block *block = function.addEntryBlock();
     builder.setInsertionPointToStart(block);
-    const char *names[] = {"p", "g", "m", "v", TFM_IN_HYPER, TFM_IN_SCALE};
     for (auto [i, argument] : llvm::enumerate(names))
       nameArgument(function, i, argument);
 
@@ -131,7 +149,8 @@ struct AddUpdatePass : tfm::impl::AddUpdatePassBase<AddUpdatePass> {
                          g,
                          block->getArgument(2),
                          block->getArgument(3),
-                         block->getArgument(4)};
+                         block->getArgument(4),
+                         region.hasRates() ? block->getArgument(6) : Value()};
     if (optimizer.kind == Optimizer::Kind::Sgd)
       update.sgd();
     else

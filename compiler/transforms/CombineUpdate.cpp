@@ -53,6 +53,29 @@ SmallVector<Value> inlineUpdate(OpBuilder &b, func::FuncOp update,
   return results;
 }
 
+/// What the learning rates of a region's rows are multiplied by, as many as
+/// `type` has, from `row` on.
+Value ratesOf(TfmBuilder b, const ParameterRegions::Region &region, Value row,
+              RankedTensorType type) {
+  auto column =
+      RankedTensorType::get({type.getDimSize(0), 1}, b.builder.getI32Type());
+  Value rows = IotaOp::create(b.builder, b.loc, column, 0);
+  if (row) {
+    auto scalar = RankedTensorType::get({}, column.getElementType());
+    rows = b.add(rows, b.broadcast(b.reshape(row, scalar), column));
+  }
+  Value rates;
+  for (const auto &range : region.ranges) {
+    Value rate = splat(b.builder, b.loc, column.clone(type.getElementType()),
+                       range.rate);
+    rates = !rates ? rate
+                   : b.select(b.compare(CompareKind::ge, rows,
+                                        b.constant(rows, range.firstRow)),
+                              rate, rates);
+  }
+  return b.broadcast(rates, type);
+}
+
 /// Of all gradients together.
 Value sumOfSquares(TfmBuilder b, ValueRange gradients) {
   auto scalar = RankedTensorType::get({}, b.builder.getF32Type());
@@ -97,6 +120,7 @@ private:
     func::FuncOp update;
     ArenaRegion::Part part;
     RankedTensorType type;
+    ParameterRegions::Region region;
   };
 
   func::FuncOp declareUpdate();
@@ -106,9 +130,10 @@ private:
   /// Says of arguments and results from these on which regions they are.
   void setRegions(func::FuncOp function, const Range &range, size_t argument,
                   size_t result) const;
-  /// What is written of a range, given what is read of it.
+  /// What is written of a range, given what is read of it; `row`, of one
+  /// element, is the first of its rows that are there, null for all.
   SmallVector<Value> next(TfmBuilder b, const Range &range, ValueRange own,
-                          Value hyper, Value scale) const;
+                          Value hyper, Value scale, Value row = Value()) const;
 
   ModuleOp module;
   OpBuilder builder;
@@ -133,16 +158,18 @@ UpdateCombiner::UpdateCombiner(ModuleOp module, const Optimizer &optimizer)
   }
   if (makesCopies)
     written.push_back(ArenaRegion::Kind::Copies);
-  RegionSizes sizes = regionSizes(module, optimizer.decayMinRank);
-  for (auto [part, kind, size] :
+  ParameterRegions regions = parameterRegions(module, optimizer.decayMinRank);
+  for (auto &[part, kind, region] :
        {std::tuple(ArenaRegion::Part::Decayed, ProgramKind::UpdateDecayed,
-                   sizes.decayed),
+                   regions.decayed),
         std::tuple(ArenaRegion::Part::Plain, ProgramKind::UpdatePlain,
-                   sizes.plain)})
+                   regions.plain)})
     if (auto update = findProgram(module, kind))
-      ranges.push_back({update, part,
-                        RankedTensorType::get({size / kRegionRow, kRegionRow},
-                                              typeOfParameters(module))});
+      ranges.push_back(
+          {update, part,
+           RankedTensorType::get({region.elements / kRegionRow, kRegionRow},
+                                 typeOfParameters(module)),
+           region});
 }
 
 SmallVector<Type> UpdateCombiner::typesWritten(RankedTensorType type) const {
@@ -163,11 +190,14 @@ void UpdateCombiner::setRegions(func::FuncOp function, const Range &range,
 
 SmallVector<Value> UpdateCombiner::next(TfmBuilder b, const Range &range,
                                         ValueRange own, Value hyper,
-                                        Value scale) const {
+                                        Value scale, Value row) const {
   SmallVector<Value> arguments(own.begin(), own.end());
   // State that the optimizer does not keep goes in and out untouched.
   arguments.resize(4, b.zeros(own.front()));
   arguments.append({hyper, scale});
+  if (range.region.hasRates())
+    arguments.push_back(ratesOf(b, range.region, row,
+                                cast<RankedTensorType>(own[0].getType())));
   SmallVector<Value> values = inlineUpdate(b.builder, range.update, arguments);
   values.truncate(written.size() - (makesCopies ? 1 : 0));
   if (makesCopies)
@@ -272,7 +302,8 @@ void UpdateCombiner::updateRows(Range &range) {
   func::ReturnOp::create(builder, loc,
                          next(b, range,
                               block->getArguments().drop_front(firstRegion),
-                              block->getArgument(1), block->getArgument(2)));
+                              block->getArgument(1), block->getArgument(2),
+                              block->getArgument(0)));
   std::string name = range.update.getSymName().str();
   range.update.erase();
   function.setSymName(name);

@@ -374,13 +374,13 @@ private:
 void addRefresh(ModuleOp module, const Optimizer &optimizer) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   Type element = typeOfParameters(module), bf16 = builder.getBF16Type();
-  RegionSizes sizes = regionSizes(module, optimizer.decayMinRank);
+  ParameterRegions regions = parameterRegions(module, optimizer.decayMinRank);
   SmallVector<ArenaRegion::Part> parts;
   SmallVector<Type> wide, narrow;
   for (auto [part, size] :
-       {std::pair(ArenaRegion::Part::Decayed, sizes.decayed),
-        std::pair(ArenaRegion::Part::Plain, sizes.plain),
-        std::pair(ArenaRegion::Part::Frozen, sizes.frozen)}) {
+       {std::pair(ArenaRegion::Part::Decayed, regions.decayed.elements),
+        std::pair(ArenaRegion::Part::Plain, regions.plain.elements),
+        std::pair(ArenaRegion::Part::Frozen, regions.frozen.elements)}) {
     if (size == 0)
       continue;
     parts.push_back(part);

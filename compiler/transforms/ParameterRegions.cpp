@@ -34,24 +34,42 @@ Type tfm::typeOfParameters(ModuleOp module) {
   return type;
 }
 
-RegionSizes tfm::regionSizes(ModuleOp module, int64_t decayMinRank) {
+/// Adds a parameter to those of its rate.
+static void add(ParameterRegions::Region &region, ParamOp param) {
+  double rate = param.getTrainable() ? param.getRateOrOne() : 1;
+  auto *range = llvm::find_if(region.ranges,
+                              [&](const auto &of) { return of.rate == rate; });
+  if (range == region.ranges.end()) {
+    region.ranges.emplace_back();
+    range = &region.ranges.back();
+    range->rate = rate;
+  }
+  range->parameters.push_back(param);
+  range->elements += paddedElements(param);
+}
+
+ParameterRegions tfm::parameterRegions(ModuleOp module, int64_t decayMinRank) {
   Optimizer rule;
   rule.decayMinRank = decayMinRank;
-  RegionSizes sizes;
+  ParameterRegions regions;
   for (auto param : module.getOps<ParamOp>())
-    (!param.getTrainable() ? sizes.frozen
-     : rule.decays(param)  ? sizes.decayed
-                           : sizes.plain) += paddedElements(param);
-  for (int64_t *size : {&sizes.decayed, &sizes.plain, &sizes.frozen})
-    *size = llvm::alignTo(*size, kRegionRow);
+    add(!param.getTrainable() ? regions.frozen
+        : rule.decays(param)  ? regions.decayed
+                              : regions.plain,
+        param);
+  for (auto *region : {&regions.decayed, &regions.plain, &regions.frozen})
+    for (auto &range : region->ranges) {
+      range.firstRow = region->elements / kRegionRow;
+      region->elements += llvm::alignTo(range.elements, kRegionRow);
+    }
   if (microStepsIfKnown(module) > 1)
-    for (int64_t *size : {&sizes.decayed, &sizes.plain})
+    for (auto *region : {&regions.decayed, &regions.plain})
       // With what is filled up larger blocks may do.
-      for (int64_t block = 0; block != regionBlock(*size);) {
-        block = regionBlock(*size);
-        *size = llvm::alignTo(*size, block * kRegionRow);
+      for (int64_t block = 0; block != regionBlock(region->elements);) {
+        block = regionBlock(region->elements);
+        region->elements = llvm::alignTo(region->elements, block * kRegionRow);
       }
-  return sizes;
+  return regions;
 }
 
 int64_t tfm::regionBlock(int64_t elements) {

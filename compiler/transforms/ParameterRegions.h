@@ -20,11 +20,27 @@ namespace tfm {
 /// ones. Each tensor has a cache line of its own, and each region is whole rows
 /// of `kRegionRow` elements, which an update walks; where there are several
 /// micro-batches, which processes can share, whole blocks of `regionBlock`
-/// rows.
-struct RegionSizes {
-  int64_t decayed = 0, plain = 0, frozen = 0;
+/// rows. Parameters with the same `rate` are together, from a row of their own
+/// on.
+struct ParameterRegions {
+  struct RateRange {
+    double rate = 1;
+    /// The first of its rows, and its elements without what fills those up.
+    int64_t firstRow = 0, elements = 0;
+    llvm::SmallVector<ParamOp> parameters;
+  };
+  struct Region {
+    llvm::SmallVector<RateRange> ranges;
+    int64_t elements = 0;
 
-  int64_t trained() const { return decayed + plain; }
+    bool hasRates() const {
+      return llvm::any_of(ranges,
+                          [](const RateRange &of) { return of.rate != 1; });
+    }
+  };
+  Region decayed, plain, frozen;
+
+  int64_t trained() const { return decayed.elements + plain.elements; }
 };
 constexpr int64_t kRegionRow = TFM_ROW;
 /// Elements that a parameter takes in its region.
@@ -32,7 +48,7 @@ int64_t paddedElements(ParamOp param);
 /// The type of all elements of the regions: parameters, gradients and state are
 /// walked together. Null for a model without parameters; two types are a bug.
 mlir::Type typeOfParameters(mlir::ModuleOp module);
-RegionSizes regionSizes(mlir::ModuleOp module, int64_t decayMinRank);
+ParameterRegions parameterRegions(mlir::ModuleOp module, int64_t decayMinRank);
 /// How many rows of a region of `elements`, in whole blocks, an update of a
 /// part of it walks at a time: a power of two of at most 64, so that a call
 /// takes longer than what is around it, but no more than a sixteenth of all.

@@ -182,6 +182,8 @@ def AddUpdatePass : Pass<"tfm-add-update", "::mlir::ModuleOp"> {
     `%scale` is what clipping multiplies every gradient with. State that the
     optimizer does not keep is returned as it came: SGD keeps its momentum in
     `m`, and only where it has one. A range without parameters gets no function.
+    Where the learning rates of a range are not all the same, a last argument
+    `%rates: tensor<Nxf32>` has what each parameter's is multiplied by.
   }];
 }
 
@@ -292,6 +294,8 @@ def CombineUpdatePass : Pass<"tfm-combine-update", "::mlir::ModuleOp"> {
     of the norm then comes from `@squares`, which returns the sum of the squares
     of all gradients. Nothing there adds up gradients as a tree: where the
     recipe wants that an update is not shared.
+
+    What an update has as `%rates` follows from the number of a row.
   }];
   let options = [Option<"devices", "devices", "bool", "false",
                         "rows are exchanged from device to device">];

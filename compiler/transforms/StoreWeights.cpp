@@ -162,8 +162,8 @@ private:
     auto table = ParamOp::create(
         b, param.getLoc(), (param.getSymName() + suffix).str(), type,
         b.getStrArrayAttr({}), zeros, /*trainable=*/false,
-        /*names=*/ArrayAttr(),
-        /*aliases=*/ArrayAttr(), /*output_axis=*/IntegerAttr(),
+        /*rate=*/FloatAttr(), /*names=*/ArrayAttr(), /*aliases=*/ArrayAttr(),
+        /*output_axis=*/IntegerAttr(),
         /*scale=*/FlatSymbolRefAttr(), /*minimum=*/FlatSymbolRefAttr(),
         /*terms=*/IntegerAttr(), /*transposed=*/false);
     return FlatSymbolRefAttr::get(table);

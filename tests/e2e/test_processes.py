@@ -69,7 +69,7 @@ class Launched(SharedRuns):
         cls.scratch = tempfile.TemporaryDirectory(prefix="tfm-e2e-")
         cls.folder = pathlib.Path(cls.scratch.name)
         cls.model = cls.folder / "m"
-        result = tfmc("build", MODELS / "addition.tfm", "-o", cls.model, *SMALL, "-D", "train.sum=tree")
+        result = tfmc("build", MODELS / "addition.tfm", "-o", cls.model, *SMALL, "-D", "train.sum=tree", "-D", 'train.rates=("h.*.attn.*", 0.5)')
         assert result.returncode == 0, result.stderr
         result = tfmc("mpi", "--mpicc", compiler, "-o", cls.folder / "libtfm_mpi.so")
         assert result.returncode == 0, result.stderr

@@ -81,6 +81,8 @@ struct Param {
   std::string initKind;
   std::vector<double> initArgs;
   bool trainable = true;
+  /// What the learning rate is multiplied by for it.
+  double rate = 1;
   /// Whether a function that was emitted reads it.
   bool used = false;
   /// Further places (ties, shared modules): a name below a node. Their paths

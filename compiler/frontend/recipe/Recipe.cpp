@@ -104,6 +104,8 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
       schedule(find(train, "schedule"), out["steps"].getAsInteger());
   out["clip"] = clip(find(train, "clip"));
   out["only"] = only(train);
+  if (json::Array pairs = rates(train); !pairs.empty())
+    out["rates"] = std::move(pairs);
   out["shuffle"] = flag(train, "shuffle");
   out["precision"] = word(train, "precision");
   out["validate"] = every(find(train, "validate"), "validate");

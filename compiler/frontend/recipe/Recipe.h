@@ -111,8 +111,21 @@ private:
   llvm::json::Value stop(const Found &found, bool isValidated);
   /// Further dimensions of the caller, whose names are the file's: `S = 32`.
   void extents(Form &train, llvm::json::Object &out);
+  /// A pattern of names, and what an entry says of what it fits.
+  struct NameRule {
+    Marker pattern;
+    double value;
+  };
+  /// Calls `visit` with every parameter and the last of the rules of `entry`
+  /// that fits it, null where none does; before that reports patterns that are
+  /// none and layers of a repeat that differ, and returns false, and behind it
+  /// patterns that fit nothing.
+  bool eachParameter(llvm::StringRef entry, llvm::ArrayRef<NameRule> rules,
+                     llvm::function_ref<void(Param &, const NameRule *)> visit);
   /// Freezes the parameters that `only` does not name.
   llvm::json::Value only(Form &train);
+  /// Sets the rates of those that `rates` names.
+  llvm::json::Array rates(Form &train);
   llvm::json::Value loss(const Found &found);
   /// Of a loss that leaves nothing out, where the data is padded.
   void warnAboutPadding();

@@ -218,6 +218,10 @@ static const Habit entries[] = {
     {"eval_interval eval_every evaluate eval", "write `validate = every(250)`"},
     {"save save_every checkpoint_interval", "write `checkpoint = every(250)`"},
     {"log_interval log", "every step stands in the run's `log.jsonl`"},
+    {"param_groups parameter_groups groups lr_mult lr_scale lr_multiplier "
+     "layer_decay llrd layerwise_lr_decay",
+     "name what has a rate of its own, `rates = (\"wte.*\", 0.1)`: so much of "
+     "the optimizer's `lr`"},
     {"freeze frozen trainable requires_grad target_modules modules_to_save "
      "peft lora",
      "name what is trained, `only = \"*.lora_*\"`: all else is frozen"},

@@ -131,3 +131,8 @@ tfm.param @s : tensor<4x2xbf16> {init = {kind = "zeros"}}
 tfm.param @w : tensor<4x16xi8> {init = {kind = "zeros"}, minimum = @m, output_axis = 0 : i64, scale = @s, terms = 8 : i64}
 tfm.param @s : tensor<4x1xbf16> {init = {kind = "zeros"}}
 tfm.param @m : tensor<4x1xf32> {init = {kind = "zeros"}}
+
+// -----
+
+// expected-error@+1 {{has a rate of 0.000000e+00: expected a positive one}}
+tfm.param @w : tensor<2xf32> {init = {kind = "zeros"}, rate = 0.0}

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Twenty updates of a small transformer, on a CPU and on the emulated GPU,
+// Twenty updates of a small transformer, some of whose parameters have learning
+// rates of their own, on a CPU and on the emulated GPU,
 // against the same in f64: gradients by the oracle, and the formulas of Adam
 // with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2). How
 // far rounding carries the losses is measured by trainings in f64 whose
@@ -65,6 +66,7 @@ model Small(context = 8, width = 16) {
 train {
   batch = 2, sequence = 8, steps = 20,
   optimizer = adamw(lr = 0.01, betas = (0.9, 0.99), weight_decay = 0.1, decay = rank >= 2)
+  rates = [("wte.*", 0.5), ("h.*.up.*", 2), ("h.*.up.weight", 3)]
 }
 )tfm";
 
@@ -103,17 +105,16 @@ private:
     if (isNew)
       state->second = {Tensor(value.shape), Tensor(value.shape)};
     auto &[m, v] = state->second;
-    double count = environment.counter;
+    double count = environment.counter, own = rate * param.getRateOrOne();
+    double decay = optimizer.decays(param) ? optimizer.weightDecay : 0;
     for (int64_t i = 0; i < value.size(); ++i) {
       double g = rounded(gradient.data[i]);
       m.data[i] = optimizer.beta1 * m.data[i] + (1 - optimizer.beta1) * g;
       v.data[i] = optimizer.beta2 * v.data[i] + (1 - optimizer.beta2) * g * g;
       double mean = m.data[i] / (1 - std::pow(optimizer.beta1, count));
       double square = v.data[i] / (1 - std::pow(optimizer.beta2, count));
-      double decay = optimizer.decays(param) ? optimizer.weightDecay : 0;
-      value.data[i] =
-          rounded(value.data[i] - rate * decay * value.data[i] -
-                  rate * mean / (std::sqrt(square) + optimizer.eps));
+      value.data[i] = rounded(value.data[i] - own * decay * value.data[i] -
+                              own * mean / (std::sqrt(square) + optimizer.eps));
     }
   }
 

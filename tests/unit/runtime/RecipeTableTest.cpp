@@ -104,9 +104,13 @@ std::string complaint(const json &recipe) {
 /// Keys that only the compiler reads.
 bool isOfCompiler(const Field &field) {
   static const std::set<std::string_view> paths = {
-      "train.optimizer.eps",          "train.optimizer.eps_placement",
-      "train.optimizer.weight_decay", "train.optimizer.decay_min_rank",
-      "train.optimizer.momentum",     "train.optimizer.nesterov"};
+      "train.optimizer.eps",
+      "train.optimizer.eps_placement",
+      "train.optimizer.weight_decay",
+      "train.optimizer.decay_min_rank",
+      "train.optimizer.momentum",
+      "train.optimizer.nesterov",
+      "train.rates"};
   return paths.contains(field.path);
 }
 
@@ -243,7 +247,7 @@ TEST(ParseRecipe, ReadsDefaultsAsTheStructsHaveThem) {
 std::string shown(const Field &field, const recipe::Default &value) {
   if (std::holds_alternative<std::monostate>(value))
     return "";
-  if (field.type == Type::Texts)
+  if (field.type == Type::Texts || field.type == Type::Pairs)
     return "`none`"; // an empty list
   if (field.type == Type::Rank)
     return "`all`";
