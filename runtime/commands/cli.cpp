@@ -121,9 +121,10 @@ void addDevice(CLI::App *command, CommonOptions &options) {
                    "cuda, or cuda:1 for the second GPU")
       ->check(CLI::Validator(
           [](const std::string &text) {
-            return isDeviceName(text) ? std::string()
-                                      : "there is no device '" + text +
-                                            "': auto, cpu, cuda, or cuda:1";
+            return isDeviceName(text)
+                       ? std::string()
+                       : "there is no device '" + text +
+                             "': auto, cpu, cuda (an NVIDIA GPU), or cuda:1";
           },
           ""));
 }

@@ -235,6 +235,23 @@ inline std::string optionElsewhere(const CLI::App &app, const CLI::App &chosen,
   return "";
 }
 
+/// The one of `members` that others call `word`; empty where none is known.
+inline std::string calledElsewhere(const std::string &word,
+                                   const std::vector<std::string> &members) {
+  // What others call it, and what it is called here.
+  constexpr std::string_view names[][2] = {
+      {"half", "f16"},      {"fp16", "f16"},    {"float16", "f16"},
+      {"half", "bf16"},     {"fp16", "bf16"},   {"float16", "bf16"},
+      {"bfloat16", "bf16"}, {"float32", "f32"}, {"fp32", "f32"},
+      {"float", "f32"},     {"single", "f32"},  {"q8_0", "int8"},
+      {"q4_0", "int4"},     {"q4_1", "int4"},   {"gpu", "cuda"}};
+  for (const auto &[other, own] : names)
+    for (const std::string &member : members)
+      if (word == other && member == own)
+        return member;
+  return "";
+}
+
 /// What CLI11 says of an option's value in plain words: of one that is missing,
 /// that is there too often, or that is none of a few.
 inline std::string plainWords(const std::string &what) {
@@ -258,7 +275,9 @@ inline std::string plainWords(const std::string &what) {
     else
       members.back() += c;
   }
-  std::string guess = closest(member, members);
+  std::string guess = calledElsewhere(member, members);
+  if (guess.empty())
+    guess = closest(member, members);
   return what.substr(0, value) + "must be one of " + join(members, ", ") +
          ", not " + given(member) +
          (guess.empty() ? "" : "\nDid you mean `" + guess + "`?");

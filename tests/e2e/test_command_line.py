@@ -180,6 +180,9 @@ class Usage(unittest.TestCase):
                 result = tfmc(*command, MODELS / "addition.tfm", "--target", target)
                 self.assertEqual(result.returncode, USAGE)
                 self.assertIn(said, result.stderr)
+        result = tfmc("build", MODELS / "addition.tfm", "--precision", "half")
+        self.assertEqual(result.returncode, USAGE)
+        self.assertIn("--precision: must be one of f32, bf16, not half\nDid you mean `bf16`?\n", result.stderr)
 
     def test_an_empty_value_does_not_take_the_next_word(self):
         with tempfile.TemporaryDirectory() as folder:

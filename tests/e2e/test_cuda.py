@@ -205,7 +205,7 @@ class Program(unittest.TestCase):
     def test_no_such_device(self):
         result = run(self.program, "train", "--device", "gpu")
         self.assertEqual(result.returncode, USAGE)
-        self.assertIn("there is no device 'gpu': auto, cpu, cuda, or cuda:1", result.stderr)
+        self.assertIn("there is no device 'gpu': auto, cpu, cuda (an NVIDIA GPU), or cuda:1", result.stderr)
 
     @unittest.skipIf(has_driver(), "there is a driver")
     def test_no_driver(self):

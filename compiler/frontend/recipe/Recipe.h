@@ -145,6 +145,8 @@ private:
   /// The `data` block; nothing where there is none of a known kind.
   std::optional<Form> dataForm(const ast::Block *block);
   llvm::json::Value dataBlock(const ast::Block *block);
+  /// Writes in which fields examples of `pairs` have both.
+  void promptAndAnswer(Form &data, llvm::json::Object &out);
   /// Whether only its answers count; reports data that knows none.
   bool answersOnly(Form &data, const llvm::json::Value &answerAfter);
   /// Its files for validation, and where they are named.

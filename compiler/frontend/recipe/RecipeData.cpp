@@ -202,8 +202,7 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
   if (data.kind == "json")
     out["field"] = text(data, "field");
   if (data.kind == "pairs")
-    for (StringRef name : {"prompt", "answer"})
-      out[name] = text(data, name);
+    promptAndAnswer(data, out);
   out["seed"] = integer(data, "seed");
   out["validation"] = number(data, "validation");
   out["split_seed"] = integerOrNull(data, "split_seed");
@@ -246,6 +245,19 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
     llvm::erase(data.known, "answers_only");
   finish(data, data.kind);
   return std::move(out);
+}
+
+void RecipeBuilder::promptAndAnswer(Form &data, json::Object &out) {
+  for (StringRef name : {"prompt", "answer"})
+    out[name] = text(data, name);
+  if (out["prompt"] == out["answer"])
+    e.diags
+        .error(802, find(data, "answer").range,
+               "`prompt` and `answer` are the same, " +
+                   SymbolicValue::string(out["answer"].getAsString()->str())
+                       .show())
+        .help("name what holds each: `pairs(..., prompt = \"question\", "
+              "answer = \"reply\")`");
 }
 
 bool RecipeBuilder::answersOnly(Form &data, const json::Value &answerAfter) {

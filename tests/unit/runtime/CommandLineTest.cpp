@@ -330,6 +330,9 @@ TEST_F(CommandLine, NamesTheOptionThatMayHaveBeenMeant) {
   expectHelp("data --part validate",
              "--part: must be one of train, validation, not validate",
              "Did you mean `validation`?\n");
+  expectHelp("export --weights W -o F --dtype half",
+             "--dtype: must be one of bf16, f16, f32, int4, int8, not half",
+             "Did you mean `f16`?\n");
   for (auto [block, key] :
        {std::pair("train", "batch"), std::pair("train", "stop"),
         std::pair("train", "shuffle"), std::pair("generate", "cache"),
