@@ -56,7 +56,7 @@ void StagedOperand::begin(Value outer) {
     return;
   for (int64_t i = 0; i != items; ++i) {
     // Neighbours lie at constant distances, unless they stop at the last row.
-    if (i && !(alongTerms && hasOuterEdge())) {
+    if (i && !(alongTerms && hasOuterEdge() && form == Form::Matrix)) {
       sources.push_back(
           k.at(sources.front(),
                i * advance * (alongTerms ? from.outerStride : from.termStride),
@@ -177,13 +177,20 @@ Value StagedOperand::countOf(int64_t item, Value term0) {
     if (alongTerms) {
       within(k.add(term0, first), from.terms);
     } else {
-      // All of a row, or none.
-      Value row = k.add(term0, k.add(second, item * advance));
-      count = k.select(k.less(row, k.i64(from.terms)), k.i64(width), k.i64(0));
+      // All of a row, or none. How many are left is one number in a register,
+      // where the rows of all items would be several.
+      Value left = k.sub(k.sub(k.i64(from.terms), term0), second);
+      count =
+          k.select(k.less(k.i64(item * advance), left), k.i64(width), k.i64(0));
     }
   }
   if (hasOuterEdge() && !alongTerms)
     within(k.add(outer0, first), from.outers);
+  if (hasOuterEdge() && alongTerms && form == Form::Terms) {
+    Value left = k.sub(k.sub(k.i64(from.outers), outer0), second);
+    count = k.select(k.less(k.i64(item * advance), left),
+                     count ? count : k.i64(width), k.i64(0));
+  }
   if (from.outerEnd) {
     Value row = k.add(outer0, k.add(second, item * advance));
     count = k.select(k.less(row, from.outerEnd), count ? count : k.i64(width),
