@@ -57,5 +57,6 @@ Domain GatherOp::getDomain() {
   return {rows, tensorType(getY()).getNumElements() / rows};
 }
 
-// The counters of its random numbers go by row and column.
+// The counters of random numbers go by row and column.
 Domain DropoutOp::getDomain() { return rowsOf(getY()); }
+Domain UniformOp::getDomain() { return rowsOf(getY()); }

@@ -803,7 +803,7 @@ def DropoutOp : Tfm_DiffOp<"dropout", [AllTypesMatch<["x", "y"]>,
     `y[i] = keep(i) ? x[i] / (1 - rate) : 0`, where `keep(i)` holds with
     probability `1 - rate`, `0 <= rate < 1`. It is a function of the counter
     `(step, micro-step, site, layer, i)` under the run's seed (Philox 4x32-10, Salmon et al. 2011;
-    the layout is in docs/design.md, "Dropout"), so that nothing is stored and
+    the layout is in docs/design.md, "Random numbers"), so that nothing is stored and
     the derivative is the same op. `site < 32768` tells one dropout of the program
     from another; `layer` is the index of the enclosing repeat. In inference it is
     the identity.
@@ -817,6 +817,33 @@ def DropoutOp : Tfm_DiffOp<"dropout", [AllTypesMatch<["x", "y"]>,
   let arguments = (ins FloatTensor:$x, Optional<Index>:$layer, F64Attr:$rate, I64Attr:$site);
   let results = (outs FloatTensor:$y);
   let assemblyFormat = "$x (`layer` $layer^)? attr-dict `:` type($x)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Random numbers
+//===----------------------------------------------------------------------===//
+
+def UniformOp : Tfm_Op<"uniform", [Pure, CheapToRebuild,
+    DeclareOpInterfaceMethods<RowKernelOpInterface, ["getDomain"]>]> {
+  let flops = "0";
+  let summary = "random numbers between 0 and 1";
+  let description = [{
+    Each element is one of the 2**24 multiples of 2**-24 in `[0, 1)`, all as
+    probable: the upper 24 bits of the word of Philox by which a `tfm.dropout`
+    of this `site` and `layer` would keep an element of this shape at the same
+    place, or not (docs/design.md, "Random numbers"). So it is the same number
+    wherever, and as often as, it is computed.
+
+    Example:
+
+    ```mlir
+    %u = tfm.uniform layer %l {site = 3 : i64} : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Optional<Index>:$layer, I64Attr:$site);
+  let results = (outs FloatTensor:$y);
+  let assemblyFormat = "(`layer` $layer^)? attr-dict `:` type($y)";
   let hasVerifier = 1;
 }
 

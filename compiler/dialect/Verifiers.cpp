@@ -30,9 +30,15 @@ template <typename Op> LogicalResult verifyNormalization(Op op) {
   return success();
 }
 
-/// Dropout of `op` at a rate called `name`. The site is the upper half of a
-/// word of Philox' counter, and its top bit marks what the runtime draws: 32768
-/// sites times 65536 layers are told apart.
+/// The site is the upper half of a word of Philox' counter, and its top bit
+/// marks what the runtime draws: 32768 sites times 65536 layers are told apart.
+LogicalResult verifySite(Operation *op, int64_t site) {
+  if (site < 0 || site >= 32768)
+    return op->emitOpError("site is not in 0 <= site < 32768");
+  return success();
+}
+
+/// Dropout of `op` at a rate called `name`.
 LogicalResult verifyDropout(Operation *op, StringRef name, const APFloat &rate,
                             std::optional<int64_t> site) {
   double value = rate.convertToDouble();
@@ -40,9 +46,7 @@ LogicalResult verifyDropout(Operation *op, StringRef name, const APFloat &rate,
     return op->emitOpError() << name << " is not in 0 <= " << name << " < 1";
   if (!site)
     return op->emitOpError("dropout needs a site");
-  if (*site < 0 || *site >= 32768)
-    return op->emitOpError("site is not in 0 <= site < 32768");
-  return success();
+  return verifySite(op, *site);
 }
 
 /// A layer is the index that the enclosing repeat gives to its body, or that is
@@ -458,6 +462,12 @@ LogicalResult RopeOp::verify() {
 
 LogicalResult DropoutOp::verify() {
   if (failed(verifyDropout(*this, "rate", getRate(), getSite())))
+    return failure();
+  return verifyLayer(*this, getLayer());
+}
+
+LogicalResult UniformOp::verify() {
+  if (failed(verifySite(*this, getSite())))
     return failure();
   return verifyLayer(*this, getLayer());
 }

@@ -1,4 +1,4 @@
-//===- AttentionOps.cpp - the meaning of attention, rope and dropout ------===//
+//===- AttentionOps.cpp - attention, rope, and what is random -------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -253,9 +253,29 @@ void dropout(Frame &frame, DropoutOp op) {
   frame.set(op.getY(), std::move(y));
 }
 
+/// The random word at (`row`, `column`); docs/design.md, "Random numbers".
+uint32_t randomWord(const Environment &environment, int64_t site, int64_t layer,
+                    int64_t row, int64_t column) {
+  auto word = [](int64_t value) { return static_cast<uint32_t>(value); };
+  auto words = philox({word(column / 64 * 16 + column % 16), word(row),
+                       word(site * 65536 + layer), environment.counter},
+                      {environment.seedLow, environment.seedHigh});
+  return words[column % 64 / 16];
+}
+
+void uniform(Frame &frame, UniformOp op) {
+  Tensor y = Frame::like(op.getY());
+  int64_t layer = layerOf(frame, op.getLayer());
+  for (int64_t row = 0; row < y.rows(); ++row)
+    for (int64_t column = 0; column < y.rowSize(); ++column)
+      y.row(row)[column] = std::ldexp(
+          randomWord(frame.environment, op.getSite(), layer, row, column) >> 8,
+          -24);
+  frame.set(op.getY(), std::move(y));
+}
+
 } // namespace
 
-// docs/design.md, "Dropout".
 bool tfm::oracle::keeps(const Environment &environment, double rate,
                         int64_t site, int64_t layer, ArrayRef<int64_t> shape,
                         int64_t row, int64_t column) {
@@ -266,12 +286,8 @@ bool tfm::oracle::keeps(const Environment &environment, double rate,
     int64_t rowSize = shape.empty() ? 1 : shape.back();
     return mask->second.data[base + row * rowSize + column] != 0.0;
   }
-  auto word = [](int64_t value) { return static_cast<uint32_t>(value); };
-  auto words = philox({word(column / 64 * 16 + column % 16), word(row),
-                       word(site * 65536 + layer), environment.counter},
-                      {environment.seedLow, environment.seedHigh});
   auto threshold = static_cast<uint64_t>(std::floor(std::ldexp(rate, 32)));
-  return words[column % 64 / 16] >= threshold;
+  return randomWord(environment, site, layer, row, column) >= threshold;
 }
 
 void tfm::oracle::addAttentionRules(Rules &rules) {
@@ -279,4 +295,5 @@ void tfm::oracle::addAttentionRules(Rules &rules) {
   addRule<AttentionBackwardOp, attentionBackward>(rules);
   addRule<RopeOp, rope>(rules);
   addRule<DropoutOp, dropout>(rules);
+  addRule<UniformOp, uniform>(rules);
 }

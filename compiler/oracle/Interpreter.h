@@ -30,7 +30,7 @@ struct Environment {
   /// Parameters by symbol name, all layers stacked.
   llvm::StringMap<Tensor> parameters;
 
-  /// The seed of dropout, and its counter: update index * accumulate +
+  /// The seed of random numbers, and their counter: update index * accumulate +
   /// micro-step.
   uint32_t seedLow = 0, seedHigh = 0, counter = 0;
 

@@ -74,7 +74,7 @@ private:
   /// An argument that names a region is that region, and one that names a
   /// gradient is what has been accumulated of it; any other is an input.
   void placeArgument(mlir::func::FuncOp func, mlir::BlockArgument arg);
-  /// Adds the counter of dropout to the inputs of what draws numbers.
+  /// Adds the counter of random numbers to the inputs of what draws numbers.
   void addCounter(mlir::func::FuncOp func);
   /// Where a result goes: made there where its kernel can do so, else moved.
   View placeResult(mlir::func::FuncOp func, mlir::OpOperand &operand);

@@ -102,7 +102,7 @@ bool sched::drawsNumbers(Block &body) {
       return attention.getDropout().has_value();
     if (auto backward = dyn_cast<AttentionBackwardOp>(op))
       return backward.getDropout().has_value();
-    return isa<DropoutOp>(op);
+    return isa<DropoutOp, UniformOp>(op);
   });
 }
 

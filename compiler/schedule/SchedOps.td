@@ -354,9 +354,9 @@ def LaunchOp : Sched_Op<"launch", [IsolatedFromAbove, SingleBlock, NoTerminator,
     `sched.read`, computes in ops of the tfm dialect, and ends with
     `sched.write`. A kernel may write where it reads: in place.
 
-    `rng` is the counter that dropout draws from. `layer` is the loop whose
+    `rng` is the counter that random numbers are drawn by. `layer` is the loop whose
     index, counted through the loops around it, is the layer. `micro_steps` is
-    how many micro-steps dropout counts to an update. `kernel` is the code that
+    how many micro-steps that counts to an update. `kernel` is the code that
     computes it, once there is any (`sched-emit-kernels`).
 
     Example:

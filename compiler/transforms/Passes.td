@@ -73,7 +73,7 @@ def StripDropoutPass : Pass<"tfm-strip-dropout", "::mlir::ModuleOp"> {
   let description = [{
     Makes `@evaluate`, a copy of `@loss` in which `tfm.dropout` is the identity
     and `tfm.attention` has no dropout, and removes dropout from `@forward`.
-    `@loss` stays as it is.
+    `@loss` stays as it is, and `tfm.uniform` draws in both.
   }];
 }
 

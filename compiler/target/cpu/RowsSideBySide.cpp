@@ -35,7 +35,7 @@ bool goesSideBySide(Operation *op, const Domain &domain) {
            type.getShape().back() == domain.cols &&
            static_cast<int64_t>(iota.getAxis()) == type.getRank() - 1;
   }
-  return !isa<GatherOp, DropoutOp>(op) && !isPartOfReader(op) &&
+  return !isa<GatherOp, DropoutOp, UniformOp>(op) && !isPartOfReader(op) &&
          !isColumnReduction(op);
 }
 

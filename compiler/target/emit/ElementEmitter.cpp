@@ -115,7 +115,7 @@ void ElementEmitter::beginRow(Value newRow) {
   rowValues.clear();
   rowOffsets.clear();
   chunkValues.clear();
-  keepMasks.clear();
+  drawnOfBlock.clear();
   columnValues = nullptr;
 }
 
@@ -133,7 +133,7 @@ void ElementEmitter::beginColumns(Value newColumn, Value newMask, int64_t chunk,
                                       : chunk % 64;
   block = chunk < 0 ? -1 : chunk / 64;
   if (chunk == -1)
-    keepMasks.clear();
+    drawnOfBlock.clear();
 }
 
 int64_t ElementEmitter::Window::togetherBytes(int64_t count) const {
@@ -709,38 +709,59 @@ Value ElementEmitter::unpackRow(UnpackOp op, Value number) {
   return arith::XOrIOp::create(k.b, k.loc, bytes, signs);
 }
 
+Value ElementEmitter::drawn(
+    Operation *op, function_ref<Value()> one,
+    function_ref<SmallVector<Value>(Value, Value)> all) {
+  if (k.lanes == 1)
+    return one();
+  auto draw = [&] { return all(k.toIndex(row), k.toIndex(k.div(column, 64))); };
+  if (columnInBlock >= 0) {
+    SmallVector<Value> &parts = drawnOfBlock[{op, block}];
+    if (parts.empty())
+      parts = draw();
+    return parts[columnInBlock / k.lanes];
+  }
+  SmallVector<Value> parts = draw();
+  Value number = k.div(k.rem(column, k.i64(64)), k.lanes);
+  Value found = parts[0];
+  for (size_t i = 1; i < parts.size(); ++i)
+    found = k.select(k.equal(number, k.i64(i)), parts[i], found);
+  return found;
+}
+
+Value ElementEmitter::layerOf(Value layer) {
+  return layer ? arguments.layer : k.toIndex(k.i64(0));
+}
+
 Value ElementEmitter::dropout(Operation *op) {
   auto dropout = cast<DropoutOp>(op);
   double rate = dropout.getRate().convertToDouble();
   Value x = full(dropout.getX());
-  auto makeKey = [&] {
-    return dropoutKey(k.b, k.loc, arguments.rng,
-                      dropout.getLayer() ? arguments.layer
-                                         : k.toIndex(k.i64(0)),
+  auto key = [&] {
+    return dropoutKey(k.b, k.loc, arguments.rng, layerOf(dropout.getLayer()),
                       dropout.getSite(), rate, microSteps);
   };
-  // One counter serves 64 columns, so their masks are made together.
-  auto makeMasks = [&] {
-    return dropoutKeep64(k.b, k.loc, makeKey(), k.toIndex(row),
-                         k.toIndex(k.div(column, 64)), k.lanes);
-  };
-  Value keep;
-  if (k.lanes == 1) {
-    keep = dropoutKeep(k.b, k.loc, makeKey(), row, column);
-  } else if (columnInBlock >= 0) {
-    SmallVector<Value> &masks = keepMasks[{op, block}];
-    if (masks.empty())
-      masks = makeMasks();
-    keep = masks[columnInBlock / k.lanes];
-  } else {
-    SmallVector<Value> masks = makeMasks();
-    Value number = k.div(k.rem(column, k.i64(64)), k.lanes);
-    keep = masks[0];
-    for (size_t i = 1; i < masks.size(); ++i)
-      keep = k.select(k.equal(number, k.i64(i)), masks[i], keep);
-  }
+  Value keep = drawn(
+      op, [&] { return dropoutKeep(k.b, k.loc, key(), row, column); },
+      [&](Value row, Value block) {
+        return dropoutKeep64(k.b, k.loc, key(), row, block, k.lanes);
+      });
   Value scaled = k.mulf(x, k.splat(1.0 / (1.0 - rate)));
   return arith::SelectOp::create(k.b, k.loc, keep, scaled, k.splat(0.0));
+}
+
+Value ElementEmitter::uniform(Operation *op) {
+  auto uniform = cast<UniformOp>(op);
+  auto key = [&] {
+    return randomKey(k.b, k.loc, arguments.rng, layerOf(uniform.getLayer()),
+                     uniform.getSite(), microSteps);
+  };
+  Value words = drawn(
+      op, [&] { return randomWord(k.b, k.loc, key(), row, column); },
+      [&](Value row, Value block) {
+        return randomWords64(k.b, k.loc, key(), row, block, k.lanes);
+      });
+  return unitOf(k.b, k.loc, words);
 }
 
 Value ElementEmitter::compute(Operation *op, bool vector) {
@@ -749,6 +770,8 @@ Value ElementEmitter::compute(Operation *op, bool vector) {
       return gatherRow(op);
     if (isa<DropoutOp>(op))
       return dropout(op);
+    if (isa<UniformOp>(op))
+      return uniform(op);
   }
   SmallVector<Value> operands;
   for (Value operand : op->getOperands())

@@ -161,7 +161,18 @@ private:
   /// Of the row of that number.
   mlir::Value dequantiseRow(DequantiseOp op, mlir::Value number);
   mlir::Value unpackRow(UnpackOp op, mlir::Value number);
+  /// What is drawn of a random word at the current columns: `all` draws for 64
+  /// columns together, of a row and a block of them, as one counter serves
+  /// them, and `one` for one lane.
+  mlir::Value
+  drawn(mlir::Operation *op, llvm::function_ref<mlir::Value()> one,
+        llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value,
+                                                          mlir::Value)>
+            all);
+  /// The layer of an op that draws, whose operand this is.
+  mlir::Value layerOf(mlir::Value layer);
   mlir::Value dropout(mlir::Operation *op);
+  mlir::Value uniform(mlir::Operation *op);
   mlir::Type typeOf(mlir::Type element, bool vector) const;
   mlir::Value fromMemory(mlir::Value value, mlir::Type element);
   mlir::Value toMemory(mlir::Value value, mlir::Type element);
@@ -180,7 +191,7 @@ private:
   KernelBuilder &k;
   const Domain domain;
   KernelArguments arguments;
-  /// Micro-steps in an update, for dropout's counters.
+  /// Micro-steps in an update, for the counters of random numbers.
   int64_t microSteps = 1;
   /// In nodes of their own: `rowOffsets` knows them by their address.
   std::map<void *, Window> reads;
@@ -194,11 +205,11 @@ private:
   llvm::DenseMap<int64_t, llvm::DenseMap<mlir::Value, mlir::Value>> chunkValues;
   llvm::DenseMap<mlir::Value, mlir::Value> *columnValues = nullptr;
   llvm::DenseMap<const Window *, mlir::Value> rowOffsets;
-  /// Dropout's masks of each block of 64 columns, and where in its block the
+  /// What is drawn for each block of 64 columns, and where in its block the
   /// current vector is (-1 where that is not known).
   llvm::DenseMap<std::pair<mlir::Operation *, int64_t>,
                  llvm::SmallVector<mlir::Value>>
-      keepMasks;
+      drawnOfBlock;
   int64_t columnInBlock = -1, block = -1;
   bool rowsSideBySide = false;
   /// The tile's first column, their number, and the one that is current.

@@ -118,44 +118,44 @@ std::array<Value, 4> philox(OpBuilder &b, Location loc,
   return counter;
 }
 
+/// The four words of each counter, (column / 64) * 16 + column % 16, of a row.
+std::array<Value, 4> wordsOf(OpBuilder &b, Location loc, const RandomKey &key,
+                             Value row, Value counter) {
+  auto splat = [&](Value scalar) {
+    return broadcastTo(b, loc, counter.getType(), scalar);
+  };
+  return philox(b, loc, {counter, row, splat(key.stream), splat(key.step)},
+                key.seedLow, key.seedHigh);
+}
+
+/// Which of these words dropout keeps the elements of.
+Value keepOf(OpBuilder &b, Location loc, const DropoutKey &key, Value words) {
+  Value threshold = Like{b, loc, words.getType()}.integer(key.threshold);
+  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, words,
+                               threshold);
+}
+
 } // namespace
 
-DropoutKey tfm::dropoutKey(OpBuilder &b, Location loc, Value rng, Value layer,
-                           int64_t site, double rate, int64_t accumulate) {
+RandomKey tfm::randomKey(OpBuilder &b, Location loc, Value rng, Value layer,
+                         int64_t site, int64_t accumulate) {
   Like i32{b, loc, b.getI32Type()};
   auto word = [&](int64_t i) -> Value {
     Value index = arith::ConstantIndexOp::create(b, loc, i);
     return memref::LoadOp::create(b, loc, rng, ValueRange{index});
   };
-  DropoutKey key;
+  RandomKey key;
   key.seedLow = word(0);
   key.seedHigh = word(1);
   Value step = arith::MulIOp::create(b, loc, word(2), i32.integer(accumulate));
   key.step = arith::AddIOp::create(b, loc, step, word(3));
   Value narrow = arith::IndexCastOp::create(b, loc, b.getI32Type(), layer);
   key.stream = arith::AddIOp::create(b, loc, narrow, i32.integer(site * 65536));
-  key.threshold = static_cast<uint32_t>(std::floor(rate * 4294967296.0));
   return key;
 }
 
-SmallVector<Value> tfm::dropoutKeepWords(OpBuilder &b, Location loc,
-                                         const DropoutKey &key, Value row,
-                                         Value counter) {
-  Type type = counter.getType();
-  auto splat = [&](Value scalar) { return broadcastTo(b, loc, type, scalar); };
-  std::array<Value, 4> words =
-      philox(b, loc, {counter, row, splat(key.stream), splat(key.step)},
-             key.seedLow, key.seedHigh);
-  Value threshold = Like{b, loc, type}.integer(key.threshold);
-  SmallVector<Value> masks;
-  for (Value word : words)
-    masks.push_back(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge,
-                                          word, threshold));
-  return masks;
-}
-
-SmallVector<Value> tfm::dropoutKeep64(OpBuilder &b, Location loc,
-                                      const DropoutKey &key, Value row,
+SmallVector<Value> tfm::randomWords64(OpBuilder &b, Location loc,
+                                      const RandomKey &key, Value row,
                                       Value block, int64_t lanes) {
   Type i32 = b.getI32Type();
   auto type = VectorType::get({lanes}, i32);
@@ -167,7 +167,7 @@ SmallVector<Value> tfm::dropoutKeep64(OpBuilder &b, Location loc,
   Value first =
       arith::MulIOp::create(b, loc, narrowBlock, Like{b, loc, i32}.integer(16));
   int64_t parts = 16 / lanes;
-  SmallVector<Value> masks(4 * parts);
+  SmallVector<Value> all(4 * parts);
   for (int64_t part = 0; part < parts; ++part) {
     SmallVector<int32_t> numbers;
     for (int64_t i = 0; i < lanes; ++i)
@@ -175,16 +175,16 @@ SmallVector<Value> tfm::dropoutKeep64(OpBuilder &b, Location loc,
     Value iota = arith::ConstantOp::create(
         b, loc, DenseElementsAttr::get(type, ArrayRef<int32_t>(numbers)));
     Value counter = arith::AddIOp::create(b, loc, splat(first), iota);
-    SmallVector<Value> words =
-        dropoutKeepWords(b, loc, key, splat(narrowRow), counter);
+    std::array<Value, 4> words =
+        wordsOf(b, loc, key, splat(narrowRow), counter);
     for (int64_t word = 0; word < 4; ++word)
-      masks[word * parts + part] = words[word];
+      all[word * parts + part] = words[word];
   }
-  return masks;
+  return all;
 }
 
-Value tfm::dropoutKeep(OpBuilder &b, Location loc, const DropoutKey &key,
-                       Value row, Value column) {
+Value tfm::randomWord(OpBuilder &b, Location loc, const RandomKey &key,
+                      Value row, Value column) {
   Type i32 = b.getI32Type();
   Like number{b, loc, i32};
   Value narrow = arith::TruncIOp::create(b, loc, i32, column);
@@ -198,16 +198,55 @@ Value tfm::dropoutKeep(OpBuilder &b, Location loc, const DropoutKey &key,
       b, loc,
       arith::MulIOp::create(b, loc, divided(narrow, 64), number.integer(16)),
       rest(narrow, 16));
-  SmallVector<Value> words = dropoutKeepWords(
-      b, loc, key, arith::TruncIOp::create(b, loc, i32, row), counter);
-  Value word = divided(rest(narrow, 64), 16);
-  Value keep = words[0];
+  std::array<Value, 4> words =
+      wordsOf(b, loc, key, arith::TruncIOp::create(b, loc, i32, row), counter);
+  Value which = divided(rest(narrow, 64), 16);
+  Value word = words[0];
   for (uint64_t i = 1; i < 4; ++i) {
-    Value isIt = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, word,
+    Value isIt = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, which,
                                        number.integer(i));
-    keep = arith::SelectOp::create(b, loc, isIt, words[i], keep);
+    word = arith::SelectOp::create(b, loc, isIt, words[i], word);
   }
-  return keep;
+  return word;
+}
+
+Value tfm::unitOf(OpBuilder &b, Location loc, Value words) {
+  Like bits{b, loc, words.getType()};
+  Value upper = arith::ShRUIOp::create(b, loc, words, bits.integer(8));
+  Type f32 = b.getF32Type(), type = f32;
+  if (auto vector = dyn_cast<VectorType>(words.getType()))
+    type = vector.clone(f32);
+  // They fit in 31 bits, and there are instructions for signed ones.
+  Value number = arith::SIToFPOp::create(b, loc, type, upper);
+  return arith::MulFOp::create(b, loc, number,
+                               Like{b, loc, type}.constant(0x1p-24));
+}
+
+DropoutKey tfm::dropoutKey(OpBuilder &b, Location loc, Value rng, Value layer,
+                           int64_t site, double rate, int64_t accumulate) {
+  return {randomKey(b, loc, rng, layer, site, accumulate),
+          static_cast<uint32_t>(std::floor(rate * 4294967296.0))};
+}
+
+SmallVector<Value> tfm::dropoutKeepWords(OpBuilder &b, Location loc,
+                                         const DropoutKey &key, Value row,
+                                         Value counter) {
+  return llvm::map_to_vector(
+      wordsOf(b, loc, key, row, counter),
+      [&](Value words) { return keepOf(b, loc, key, words); });
+}
+
+SmallVector<Value> tfm::dropoutKeep64(OpBuilder &b, Location loc,
+                                      const DropoutKey &key, Value row,
+                                      Value block, int64_t lanes) {
+  return llvm::map_to_vector(
+      randomWords64(b, loc, key, row, block, lanes),
+      [&](Value words) { return keepOf(b, loc, key, words); });
+}
+
+Value tfm::dropoutKeep(OpBuilder &b, Location loc, const DropoutKey &key,
+                       Value row, Value column) {
+  return keepOf(b, loc, key, randomWord(b, loc, key, row, column));
 }
 
 /// Half of the 24 bits of an f32, whose lowest counts ones, and the bias of its

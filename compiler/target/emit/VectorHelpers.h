@@ -21,29 +21,55 @@ class RewritePatternSet;
 
 namespace tfm {
 
-/// What decides, besides row and column, whether dropout keeps an element; the
-/// same for a whole kernel (docs/design.md, "Dropout"). All are i32.
-struct DropoutKey {
+/// What random numbers depend on besides row and column; the same for a whole
+/// kernel (docs/design.md, "Random numbers"). All are i32.
+struct RandomKey {
   mlir::Value seedLow, seedHigh;
   /// site * 65536 + layer.
   mlir::Value stream;
   /// update index * accumulate + micro-step.
   mlir::Value step;
-  /// Words from here on are kept: floor(rate * 2**32).
-  uint32_t threshold = 0;
 };
 
 /// Reads `rng` (memref<4xi32>: seed low, seed high, update index, micro-step)
 /// once; best at the start of a kernel. `layer` is of type index;
 /// `accumulate` is the recipe's number of micro-steps in an update.
+RandomKey randomKey(mlir::OpBuilder &builder, mlir::Location loc,
+                    mlir::Value rng, mlir::Value layer, int64_t site,
+                    int64_t accumulate);
+
+/// The random words of columns 64 * block ... 64 * block + 63 of row `row`
+/// (both of type index): 64 / lanes of vector<lanes x i32>, in the order of the
+/// columns. `lanes` divides 16. About 200 instructions for each 16 lanes: use
+/// all the words of a block.
+llvm::SmallVector<mlir::Value> randomWords64(mlir::OpBuilder &builder,
+                                             mlir::Location loc,
+                                             const RandomKey &key,
+                                             mlir::Value row, mlir::Value block,
+                                             int64_t lanes);
+
+/// The random word, an i32, at `row` and `column`, both i64.
+mlir::Value randomWord(mlir::OpBuilder &builder, mlir::Location loc,
+                       const RandomKey &key, mlir::Value row,
+                       mlir::Value column);
+
+/// A number in [0, 1), f32, of the upper 24 bits of each word.
+mlir::Value unitOf(mlir::OpBuilder &builder, mlir::Location loc,
+                   mlir::Value words);
+
+/// What decides, besides row and column, whether dropout keeps an element.
+struct DropoutKey : RandomKey {
+  /// Words from here on are kept: floor(rate * 2**32).
+  uint32_t threshold = 0;
+};
+
+/// As `randomKey`.
 DropoutKey dropoutKey(mlir::OpBuilder &builder, mlir::Location loc,
                       mlir::Value rng, mlir::Value layer, int64_t site,
                       double rate, int64_t accumulate);
 
-/// Which elements dropout keeps, of columns 64 * block ... 64 * block + 63 of
-/// row `row` (both of type index): 64 / lanes masks, vector<lanes x i1>, in
-/// the order of the columns. `lanes` divides 16. About 200 instructions for
-/// each 16 lanes: use all the masks of a block.
+/// Which elements dropout keeps of those of `randomWords64`, as masks,
+/// vector<lanes x i1>.
 llvm::SmallVector<mlir::Value> dropoutKeep64(mlir::OpBuilder &builder,
                                              mlir::Location loc,
                                              const DropoutKey &key,

@@ -500,6 +500,25 @@ func.func @layer(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 // -----
 
+// What draws is part of the kernel that wants its numbers, which reads nothing
+// for them.
+// CHECK-LABEL: func.func @draws
+// CHECK: sched.kernel row 4 by 8 (%arg0 : tensor<4x8xf32>) [point] -> (tensor<4x8xf32>) [point] {
+// CHECK-NEXT: ^bb0(%[[X:.*]]: tensor<4x8xf32>):
+// CHECK-NEXT: %[[U:.*]] = tfm.uniform
+// CHECK-NEXT: %[[L:.*]] = tfm.log %[[U]]
+// CHECK-NEXT: tfm.mul %[[X]], %[[L]]
+// CHECK-NOT: sched.kernel
+// CHECK: return
+func.func @draws(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %u = tfm.uniform {site = 0 : i64} : tensor<4x8xf32>
+  %l = tfm.log %u : tensor<4x8xf32>
+  %y = tfm.mul %x, %l : tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// -----
+
 // Loops and concatenations are no kernels; what they hold or join is.
 // CHECK-LABEL: func.func @stand_alone
 // CHECK: %[[S:.*]] = sched.kernel row 4 by 8

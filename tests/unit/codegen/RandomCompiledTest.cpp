@@ -600,6 +600,80 @@ TEST(DropoutCompiled, NestedRepeatsShareNoMask) {
   }
 }
 
+// What is drawn is exactly what the oracle draws, at every size, in an outer
+// and an inner layer.
+TEST(UniformCompiled, NumbersAreThoseOfTheOracle) {
+  for (const char *shape : {"", "1x", "70x", "3x7x", "5x64x", "2x2x65x",
+                            "1x331x", "9x128x", "6x1x", "2x1200x"}) {
+    std::string text = llvm::formatv(R"(
+      func.func @f(%x: tensor<{0}f32>) -> (tensor<{0}f32>, tensor<2x3x{0}f32>) {{
+        %a = tfm.uniform {{site = 3 : i64} : tensor<{0}f32>
+        %y = tfm.repeat 2 carried() stacked() shared() -> (tensor<2x3x{0}f32>) {{
+        ^bb0(%o: index):
+          %z = tfm.repeat 3 carried() stacked() shared() -> (tensor<3x{0}f32>) {{
+          ^bb0(%i: index):
+            %u = tfm.uniform layer %i {{site = 4 : i64} : tensor<{0}f32>
+            tfm.yield %u : tensor<{0}f32>
+          }
+          tfm.yield %z : tensor<3x{0}f32>
+        }
+        return %a, %y : tensor<{0}f32>, tensor<2x3x{0}f32>
+      })",
+                                     shape)
+                           .str();
+    SCOPED_TRACE(text);
+    TrainingProgram program(text, 1);
+    std::vector<Tensor> expected = program.expected(),
+                        results = program.results();
+    ASSERT_EQ(results.size(), expected.size());
+    for (size_t i = 0; i < results.size(); ++i)
+      ASSERT_EQ(results[i].data, expected[i].data);
+    // No two sites and layers have a number in common.
+    std::set<double> all;
+    for (const Tensor &result : expected)
+      all.insert(result.data.begin(), result.data.end());
+    if (expected[0].data.size() < 100)
+      EXPECT_EQ(all.size(), 7 * expected[0].data.size());
+  }
+}
+
+// A sample of a normal distribution with the mean and the logarithm of the
+// deviation of each element, and their derivatives, which are those of what was
+// drawn: by kernels that draw, that read what others drew, and in layers.
+TEST(UniformCompiled, SamplesHaveDerivatives) {
+  for (const char *shape : {"3x7", "4x64", "2x3x65", "5x1", "2x300"})
+    expectDerivativeCompiled(llvm::formatv(R"(
+      func.func @f(%m: tensor<{0}xf32>, %s: tensor<{0}xf32>) -> tensor<{0}xf32> {{
+        %one = tfm.constant dense<1.0> : tensor<{0}xf32>
+        %two = tfm.constant dense<-2.0> : tensor<{0}xf32>
+        %turn = tfm.constant dense<6.2831853> : tensor<{0}xf32>
+        %y = tfm.repeat 3 carried(%m : tensor<{0}xf32>) stacked()
+            shared(%s, %one, %two, %turn : tensor<{0}xf32>, tensor<{0}xf32>, tensor<{0}xf32>, tensor<{0}xf32>)
+            -> (tensor<{0}xf32>) {{
+        ^bb0(%i: index, %h: tensor<{0}xf32>, %t: tensor<{0}xf32>,
+             %o: tensor<{0}xf32>, %n: tensor<{0}xf32>, %a: tensor<{0}xf32>):
+          %u = tfm.uniform layer %i {{site = 0 : i64} : tensor<{0}xf32>
+          %v = tfm.uniform layer %i {{site = 1 : i64} : tensor<{0}xf32>
+          %p = tfm.sub %o, %u : tensor<{0}xf32>
+          %l = tfm.log %p : tensor<{0}xf32>
+          %q = tfm.mul %n, %l : tensor<{0}xf32>
+          %r = tfm.sqrt %q : tensor<{0}xf32>
+          %w = tfm.mul %a, %v : tensor<{0}xf32>
+          %c = tfm.cos %w : tensor<{0}xf32>
+          %z = tfm.mul %r, %c : tensor<{0}xf32>
+          %e = tfm.exp %t : tensor<{0}xf32>
+          %d = tfm.mul %e, %z : tensor<{0}xf32>
+          %k = tfm.sin %h : tensor<{0}xf32>
+          %g = tfm.add %k, %d : tensor<{0}xf32>
+          %x = tfm.mul %g, %v : tensor<{0}xf32>
+          tfm.yield %x : tensor<{0}xf32>
+        }
+        return %y : tensor<{0}xf32>
+      })",
+                                           shape)
+                                 .str());
+}
+
 /// tests/fixtures/sdpa: attention as PyTorch computes it in f64, values and
 /// gradients, with the fixture's tolerance.
 class SdpaCompiled : public testing::TestWithParam<const char *> {};

@@ -27,8 +27,8 @@ inline std::array<uint32_t, 4> philox(std::array<uint32_t, 4> c, uint32_t k0,
   return c;
 }
 
-/// The rule of docs/design.md, "Dropout"; `rng` is seed low, seed high, update
-/// index, micro-step.
+/// The rule of docs/design.md, "Random numbers"; `rng` is seed low, seed high,
+/// update index, micro-step.
 inline bool dropoutKeeps(std::array<int32_t, 4> rng, int64_t accumulate,
                          int64_t site, int64_t layer, int64_t row,
                          int64_t column, double rate) {

@@ -7,8 +7,12 @@
 
 #include "compiler/oracle/Philox.h"
 #include "compiler/oracle/Frame.h"
+#include "tests/unit/oracle/Gradients.h"
 
+#include "llvm/Support/FormatVariadic.h"
 #include "gtest/gtest.h"
+
+#include <cmath>
 
 using namespace tfm::oracle;
 
@@ -45,6 +49,59 @@ TEST(Dropout, CounterOfAnElement) {
     EXPECT_EQ(keeps(environment, rate, 3, 7, {9, 100}, 5, 50),
               expected(first[3], rate));
   }
+}
+
+/// What `tfm.uniform` draws of [64, 256] elements.
+std::vector<double> drawn(const Environment &environment, int64_t site,
+                          int64_t layer) {
+  TestModule module(llvm::formatv(R"(
+    func.func @f() -> tensor<{0}x64x256xf32> {{
+      %y = tfm.repeat {0} carried() stacked() shared() -> (tensor<{0}x64x256xf32>) {{
+      ^bb0(%layer: index):
+        %u = tfm.uniform layer %layer {{site = {1} : i64} : tensor<64x256xf32>
+        tfm.yield %u : tensor<64x256xf32>
+      }
+      return %y : tensor<{0}x64x256xf32>
+    })",
+                                  layer + 1, site)
+                        .str());
+  std::vector<double> all =
+      evaluateOrFail(module.function("f"), {}, environment)[0].data;
+  return {all.end() - 64 * 256, all.end()};
+}
+
+// Of 16,384 numbers the mean of the k-th powers is 1 / (k + 1), and has a
+// standard deviation of k / (k + 1) / sqrt(2 k + 1) / 128: five of them.
+TEST(Uniform, IsUniform) {
+  std::vector<double> all = drawn(Environment(), 0, 0);
+  for (double k : {1.0, 2.0, 3.0, 8.0}) {
+    double sum = 0;
+    for (double u : all) {
+      ASSERT_GE(u, 0);
+      ASSERT_LT(u, 1);
+      sum += std::pow(u, k);
+    }
+    EXPECT_NEAR(sum / 16384, 1 / (k + 1),
+                5 * k / (k + 1) / std::sqrt(2 * k + 1) / 128);
+  }
+}
+
+// Seeds, steps, sites and layers draw independently: the mean product of two
+// centred numbers has a standard deviation of 1 / 12 / 128.
+TEST(Uniform, NothingIsDrawnTwice) {
+  Environment environment, seed, step;
+  seed.seedLow = 1;
+  step.counter = 1;
+  std::vector<std::vector<double>> draws = {
+      drawn(environment, 0, 0), drawn(seed, 0, 0), drawn(step, 0, 0),
+      drawn(environment, 1, 0), drawn(environment, 0, 1)};
+  for (size_t i = 0; i < draws.size(); ++i)
+    for (size_t j = 0; j < i; ++j) {
+      double product = 0;
+      for (auto [a, b] : llvm::zip_equal(draws[i], draws[j]))
+        product += (a - 0.5) * (b - 0.5);
+      EXPECT_NEAR(product / 16384, 0, 5.0 / 12 / 128) << i << " and " << j;
+    }
 }
 
 // 20,000 elements at rate 0.3: the standard deviation of the share is 0.0033.

@@ -11,10 +11,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/dialect/TfmDialect.h"
+#include "compiler/oracle/Philox.h"
 #include "tests/unit/oracle/Draw.h"
 
 #include "gtest/gtest.h"
 
+#include <cmath>
 #include <map>
 
 using namespace tfm;
@@ -231,6 +233,38 @@ void unpack(Draw &draw) {
       });
 }
 
+// docs/design.md, "Random numbers"; columns on both sides of the 64 that share
+// a counter.
+void uniform(Draw &draw) {
+  Shape shape = draw.shape(0, 2);
+  shape.push_back(draw.oneOf<int64_t>({1, 7, 64, 65, 131}));
+  if (draw.below(8) == 0)
+    shape.clear();
+  auto site = static_cast<int64_t>(draw.below(32768));
+  Environment environment;
+  environment.seedLow = draw.random();
+  environment.seedHigh = draw.random();
+  environment.counter = draw.random();
+  std::string type = tensor(shape);
+  expectValues(
+      draw,
+      program("",
+              format("%y = tfm.uniform {{site = {0} : i64} : {1}", site, type),
+              type),
+      [&](const std::vector<Tensor> &, llvm::ArrayRef<int64_t> at) {
+        int64_t row = 0, column = at.empty() ? 0 : at.back();
+        for (size_t axis = 0; axis + 1 < at.size(); ++axis)
+          row = row * shape[axis] + at[axis];
+        auto word = [](int64_t value) { return static_cast<uint32_t>(value); };
+        uint32_t bits = philox(
+            {word(column / 64 * 16 + column % 16), word(row),
+             word(site * 65536), environment.counter},
+            {environment.seedLow, environment.seedHigh})[column % 64 / 16];
+        return std::floor(bits / 256.0) / 16777216.0;
+      },
+      environment);
+}
+
 const std::map<std::string, void (*)(Draw &)> &checks() {
   static const std::map<std::string, void (*)(Draw &)> all = {
       {"and", logicalAnd},
@@ -242,6 +276,7 @@ const std::map<std::string, void (*)(Draw &)> &checks() {
       {"or", logicalOr},
       {"positions", positions},
       {"dequantise", dequantise},
+      {"uniform", uniform},
       {"unpack", unpack},
   };
   return all;

@@ -47,7 +47,7 @@ private:
     std::string x = pick(values), y = pick(values), v = name();
     std::string p = name(), q = name();
     std::string text;
-    switch (below(13)) {
+    switch (below(14)) {
     case 0:
       text = v + " = tfm.tanh " + x + " : T\n";
       break;
@@ -95,6 +95,10 @@ private:
     case 11:
       text = p + " = tfm.transpose " + x + " [1, 0] : T\n" + v +
              " = tfm.reshape " + p + " : tensor<CxRxF> to T\n";
+      break;
+    case 12:
+      text = p + " = tfm.uniform" + layer + " {site = " + std::to_string(next) +
+             " : i64} : T\n" + v + " = tfm.mul " + x + ", " + p + " : T\n";
       break;
     default:
       text = v + " = tfm.dropout " + x + layer +

@@ -12,8 +12,8 @@
 
 /// A function `@f` of two tensors [rows, columns] with two such results, each a
 /// smooth function of moderate size of the arguments: random dataflow with
-/// repeats in repeats, products, row ops, slices, transposes and dropout.
-/// `columns` must be at least 2.
+/// repeats in repeats, products, row ops, slices, transposes, dropout and
+/// random numbers. `columns` must be at least 2.
 std::string randomProgram(unsigned seed, int rows = 2, int columns = 3);
 
 #endif // TFM_TESTS_UNIT_TRANSFORMS_RANDOMPROGRAM_H
