@@ -13,15 +13,17 @@
 // The key is the seed: key[0] its low 32 bits, key[1] its high 32 bits.
 // A block yields four numbers. Who uses which counters:
 //
-//   dropout (compiled kernels), for the element at row r (the row-major index
-//   over all axes but the last) and column c of site s in layer l:
+//   what models draw (compiled kernels), for the element at row r (the
+//   row-major index over all axes but the last) and column c of site s in layer
+//   l:
 //     counter = {(c / 64) * 16 + c % 16, r, s * 65536 + l,
 //                update * accumulate + micro_step}           (modulo 2^32)
 //     number  = word (c % 64) / 16 of the block
-//     The element is kept when number >= floor(rate * 2^32).
+//     Dropout keeps the element when number >= floor(rate * 2^32), and
+//     `random_uniform` is floor(number / 2^8) * 2^-24.
 //   `update` and `micro_step` count from 0: they are `rng[2]` and `rng[3]` of
-//   the `train` function. Sites are below 2^15, layers below 2^16 (0 outside of
-//   a repeat).
+//   the `train` function; of `evaluate` they are 0 and the batch, under the
+//   seed 0. Sites are below 2^15, layers below 2^16 (0 outside of a repeat).
 //
 //   everything that the runtime itself draws has the top bit of counter[2]
 //   set; see Stream below.

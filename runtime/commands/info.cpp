@@ -151,7 +151,8 @@ std::vector<std::string> refusedCommands(const tfm_model &model) {
   if (!runs(TFM_TRAIN,
             {TFM_IN_TOKENS, TFM_IN_TARGETS, TFM_IN_COUNT, TFM_IN_RNG}))
     refused.emplace_back("train");
-  if (!runs(TFM_EVALUATE, {TFM_IN_TOKENS, TFM_IN_TARGETS, TFM_IN_COUNT}))
+  if (!runs(TFM_EVALUATE,
+            {TFM_IN_TOKENS, TFM_IN_TARGETS, TFM_IN_COUNT, TFM_IN_RNG}))
     refused.emplace_back("eval");
   if (!continuesTexts()) {
     refused.emplace_back("generate");

@@ -12,6 +12,7 @@
 #include "runtime/support/error.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fmt/format.h>
 #include <tuple>
@@ -39,6 +40,7 @@ Evaluator::Evaluator(Model &model, const Dataset &data,
                      std::optional<int32_t> ignore, Processes *processes)
     : model(model), data(data), ignore(ignore), processes(processes),
       function(model.function(TFM_EVALUATE)),
+      random(Model::findInput(function, TFM_IN_RNG)),
       rows(function, Rows::takenBy(function)),
       valid(static_cast<size_t>(rows.count())) {
   data.requireFills(function);
@@ -86,6 +88,11 @@ Evaluator::Sums Evaluator::evaluateBatch(Part part, int64_t first,
   rows.write(model);
   model.write<float>(Model::input(function, TFM_IN_COUNT)).values()[0] =
       static_cast<float>(std::max<int64_t>(1, sums.targets));
+  // By the batch alone, under no run's seed: always the same numbers.
+  if (random)
+    std::ranges::copy(
+        std::array{0, 0, 0, static_cast<int32_t>(first / rows.count())},
+        model.write<int32_t>(*random).values().begin());
   model.run(function);
 
   sums.loss = sumOf(TFM_OUT_LOSSES);

@@ -100,6 +100,7 @@ private:
   std::optional<int32_t> ignore;
   Processes *processes;
   const tfm_function &function;
+  const tfm_buffer *random; ///< null where the loss draws no numbers
   Rows rows;
   std::vector<int64_t> valid; ///< leading losses that are of data, by row
 };

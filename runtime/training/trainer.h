@@ -247,7 +247,7 @@ private:
   /// What every step fills and reads.
   struct Buffers {
     const tfm_buffer *count = nullptr;
-    const tfm_buffer *random = nullptr; ///< null without dropout
+    const tfm_buffer *random = nullptr; ///< null where nothing is random
     const tfm_buffer *loss = nullptr;
     const tfm_buffer *hyper = nullptr;
     const tfm_buffer *norm = nullptr; ///< null where the optimizer has none

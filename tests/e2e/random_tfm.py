@@ -112,7 +112,9 @@ class Writer:
         if form == 13:
             return f"({x} @ {self.tensor(values, numbers, layers, depth - 1)}.T @ {x})"
         if form == 14:
-            return f"dropout({x}, {self.pick(['0.1', '0.0', self.integer(numbers, 1)])})"
+            number = self.pick(["0.1", "0.0", self.integer(numbers, 1)])
+            return self.pick([f"dropout({x}, {number})", f"({x} + random_normal([B, T, {number}]))",
+                              f"({x} * random_uniform([B, 1, 1], {number}, {number}))", f"random_uniform({x})"])
         if form == 15:
             return f"scan({self.pick([x, '0.5', self.integer(numbers, 1)])}, {x}, axis = {self.pick(['-1', 'T', '0', '5'])})"
         return f"(if {self.integer(numbers, 1)} > {self.integer(numbers, 1)} then {x} else {self.pick(values)})"

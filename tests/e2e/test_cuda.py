@@ -283,7 +283,8 @@ model Arrays(width = 16, context = 16) {
     return head(y + table(kind)), kind + 1
   }
   loss(x: [B, T, width], kind: int[B, T], known: bool[B, T], targets: [B, T, 2]) -> [B, T] {
-    y, more = forward(x, kind, known)
+    noise = random_normal([B, T, width], 0.1) * random_uniform([B, 1, 1])
+    y, more = forward(x + noise, kind, known)
     return rearrange(mse(y, targets), "B T 1 -> B T")
   }
 }
@@ -302,6 +303,10 @@ train { steps = 4, accumulate = 2, optimizer = sgd(lr = 0.1) }
             self.ok(device, "predict", "--weights", "arrays-cpu", "--data", "arrays.safetensors", "-o",
                     f"{device}.safetensors", name="arrays")
         self.expect_close(self.log("arrays-cuda"), self.log("arrays-cpu"), 1e-5)
+        # They draw the same numbers.
+        losses = [json.loads(self.ok(device, "eval", "--weights", "arrays-cpu", "--data", "arrays.safetensors",
+                                     "--json", name="arrays"))["loss"] for device in ("cpu", "cuda")]
+        self.assertAlmostEqual(losses[0], losses[1], delta=1e-6)
         one, other = (load_arrays(self.folder / f"{device}.safetensors") for device in ("cpu", "cuda"))
         self.assertEqual(one["output.1"], ("F32", [5, 8], [i % 5 + 1.0 for i in range(count)]))
         self.assertEqual(other["output.1"], one["output.1"])

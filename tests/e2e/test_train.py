@@ -880,7 +880,7 @@ train { loss = cross_entropy(ignore = "#"), batch = 32, steps = 200, optimizer =
 class MaskedTokens(unittest.TestCase):
     """The encoder of docs/language.md that fills in what is hidden."""
 
-    def test_learns_and_is_measured_by_a_formula(self):
+    def test_learns_and_is_measured(self):
         guide = (MODELS.parent / "docs" / "language.md").read_text()
         text = guide[guide.index("/// Masked tokens"):]
         text = text[:text.index("```")]
@@ -894,10 +894,10 @@ class MaskedTokens(unittest.TestCase):
             self.assertEqual(trained.returncode, 0, trained.stderr)
             lines = (folder / "run" / "log.jsonl").read_text().splitlines()
             losses = [line["loss"] for line in map(json.loads, lines) if "loss" in line]
-            # As many places are hidden as the formula says: untrained each costs log(256).
+            # The share of the places is hidden: untrained each costs log(256).
             self.assertAlmostEqual(losses[0], math.log(256), delta=1.2)
             self.assertLess(losses[-1], 3)
-            # Another share of the places in each step.
+            # Other places in each step.
             self.assertGreater(len(set(losses[-10:])), 5)
             measured = [run(model, "eval", "--weights", "run", "--json", cwd=folder).stdout
                         for _ in range(2)]

@@ -10,8 +10,10 @@
 #include "compiler/frontend/syntax/Habits.h"
 
 #include "llvm/ADT/Sequence.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <cmath>
 
@@ -37,6 +39,7 @@ struct BuiltinInfo {
 static SymbolicValue topK(BuiltinCall &call);
 static SymbolicValue scan(BuiltinCall &call);
 static SymbolicValue shift(BuiltinCall &call);
+static SymbolicValue randomNumbers(BuiltinCall &call);
 
 /// All but those of one number, which the dialect lists.
 static const BuiltinInfo table[] = {
@@ -65,6 +68,8 @@ static const BuiltinInfo table[] = {
     {"range", "count", &BuiltinCall::rangeTensor},
     {"one_hot", "ids count", &BuiltinCall::oneHot},
     {"dropout", "x rate", &BuiltinCall::dropout},
+    {"random_uniform", "shape low= high=", nullptr, randomNumbers},
+    {"random_normal", "shape std= mean=", nullptr, randomNumbers},
     {"attention",
      "q k v causal= mask= bias= distance_bias= scale= window= softcap= "
      "dropout=",
@@ -652,6 +657,117 @@ SymbolicValue BuiltinCall::normalize() {
 }
 
 //===----------------------------------------------------------------------===//
+// Random numbers
+//===----------------------------------------------------------------------===//
+
+/// The shape of what is drawn.
+static std::optional<Dims> shapeDrawn(BuiltinCall &call) {
+  const CallArg &shape = *call.arg("shape");
+  if (!shape.value.is(SymbolicValue::List)) {
+    Diagnostic &d =
+        call.wrong(shape, "shape", "a list of dimensions, such as `[B, T]`");
+    if (shape.value.isTensorLike())
+      d.help("of the same shape: `" + call.name.str() + "(" +
+             showShape(call.tensor("shape")->dims) + ")`");
+    return std::nullopt;
+  }
+  Dims dims;
+  for (const SymbolicValue &size : shape.value.items()) {
+    auto dim = call.dimensions.toDimension(
+        size, shape.range, "a dimension of `" + call.name + "`");
+    if (!dim)
+      return std::nullopt;
+    dims.push_back(*dim);
+  }
+  if (!call.dimensions.isStorable(dims, call.range, "the result"))
+    return std::nullopt;
+  return dims;
+}
+
+/// A number of the distribution that is drawn from.
+static std::optional<double> numberOfDraws(BuiltinCall &call, StringRef which,
+                                           double absent) {
+  const CallArg *a = call.arg(which);
+  if (!call.given(which) || a->value.isNumber())
+    return call.number(which, absent);
+  bool isOfLayer = a->value.is(SymbolicValue::PerLayer);
+  Diagnostic &d =
+      isOfLayer ? call.reporter.error(605, a->range,
+                                      "`" + which + "` of `" + call.name +
+                                          "` is one number for all layers")
+                : call.wrong(*a, which, "a number");
+  if (isOfLayer || a->value.isTensorLike())
+    d.help(call.name == "random_normal"
+               ? "compute with what is drawn: `mean + std * random_normal("
+                 "shape)`"
+               : "compute with what is drawn: `low + (high - low) * "
+                 "random_uniform(shape)`");
+  return std::nullopt;
+}
+
+static SymbolicValue randomNumbers(BuiltinCall &call) {
+  Tensors &tensors = call.tensors;
+  bool isNormal = call.name == "random_normal";
+  StringRef first = call.parameters[1], second = call.parameters[2];
+  auto dims = shapeDrawn(call);
+  auto a = numberOfDraws(call, first, isNormal ? 1 : 0),
+       b = numberOfDraws(call, second, isNormal ? 0 : 1);
+  if (!dims || !a || !b)
+    return SymbolicValue();
+  if (isNormal && *a < 0)
+    return call.refuse(first, "`std` of `random_normal` is not negative");
+  if (!isNormal && *a > *b)
+    return call.refuse(call.given(first) ? first : second,
+                       "`random_uniform` needs low <= high");
+  if (!call.current.training) {
+    call.reporter
+        .error(513, call.range,
+               "`" + call.name +
+                   "` is for a `loss` of the model's own: this is computed "
+                   "for `forward`, too, where nothing is random")
+        .help("let the `loss` draw, and hand on what it draws, or whether to: "
+              "`if noisy then x + " +
+              call.name + "(" + showShape(*dims) + ") else x`");
+    return SymbolicValue();
+  }
+  // Counters serve 64 elements of the last axis.
+  Dims drawn = *dims;
+  while (!drawn.empty() && drawn.back().value() == 1)
+    drawn.pop_back();
+  auto shape =
+      llvm::map_to_vector(drawn, [](const Dim &dim) { return dim.value(); });
+  auto uniform = [&] {
+    return SymbolicTensor{call.emitter.uniform(shape, call.current.nextSite++),
+                          Elem::Float, drawn};
+  };
+  auto number = [&](double value) {
+    return tensors.splat(value, Elem::Float, drawn);
+  };
+  auto unary = [&](StringRef op, const SymbolicTensor &x) {
+    return SymbolicTensor{call.emitter.unary(op, x.handle), x.elem, x.dims};
+  };
+  auto scaled = [&](const SymbolicTensor &x, double factor) {
+    return factor == 1 ? x : tensors.binary("mul", x, number(factor));
+  };
+  auto shifted = [&](const SymbolicTensor &x, double term) {
+    return term == 0 ? x : tensors.binary("add", x, number(term));
+  };
+  SymbolicTensor y;
+  if (isNormal) {
+    // Box and Muller 1958: a Gaussian in the plane has a radius whose square
+    // is exponential, and any angle. 1 - u is not 0.
+    SymbolicTensor rest = tensors.binary("sub", number(1), uniform());
+    SymbolicTensor radius = unary("sqrt", scaled(unary("log", rest), -2));
+    SymbolicTensor angle = scaled(uniform(), 2 * llvm::numbers::pi);
+    y = tensors.binary("mul", radius, unary("cos", angle));
+    y = shifted(scaled(y, *a), *b);
+  } else {
+    y = shifted(scaled(uniform(), *b - *a), *a);
+  }
+  return SymbolicValue::tensor(tensors.reshapeTo(y, *dims));
+}
+
+//===----------------------------------------------------------------------===//
 // Initialisers
 //===----------------------------------------------------------------------===//
 
@@ -667,7 +783,7 @@ SymbolicValue BuiltinCall::init() {
     defaults[0] = 1;
   }
   for (const CallArg *a : bound)
-    if (a && a->value.isTensorLike()) {
+    if (a && (a->value.isTensorLike() || a->value.is(SymbolicValue::List))) {
       wrong(*a, parameters[0], "a number").help(nameHabit("random"));
       return SymbolicValue();
     }

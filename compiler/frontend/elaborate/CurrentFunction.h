@@ -17,9 +17,9 @@ namespace tfm {
 /// What functions of the language ask of the function that is being emitted,
 /// and leave there.
 struct CurrentFunction {
-  /// Whether dropout is emitted.
+  /// Whether it is a loss: dropout is emitted, and numbers are drawn.
   bool training = false;
-  /// The number of the next place with dropout.
+  /// The number of the next place with dropout, or where numbers are drawn.
   int64_t nextSite = 0;
   /// A call of `attention` in `forward` by which every position sees all others
   /// of the model's sequence, outside of std.

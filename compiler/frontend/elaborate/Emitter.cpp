@@ -673,6 +673,11 @@ Handle Emitter::dropout(Handle x, double rate, int64_t site) {
                                site);
 }
 
+Handle Emitter::uniform(Shape shape, int64_t site) {
+  return impl->make<UniformOp>(impl->type(Elem::Float, shape), impl->layer(),
+                               site);
+}
+
 Handle Emitter::crossEntropy(Handle logits, Handle targets,
                              std::optional<int64_t> ignore, double smoothing) {
   OpBuilder &b = impl->builder;

@@ -115,6 +115,7 @@ public:
   };
   Handle rope(const Rope &options);
   Handle dropout(Handle x, double rate, int64_t site);
+  Handle uniform(Shape shape, int64_t site);
   Handle crossEntropy(Handle logits, Handle targets,
                       std::optional<int64_t> ignore, double smoothing);
 

@@ -127,9 +127,11 @@ static const Habit names[] = {
     {"all", "write `sum(float(not x)) == 0.0`"},
     {"outer", "write `rearrange(a, \"n -> n 1\") * b`"},
     {"pad", "write `concat(0.0 * x[:, 0:1], x, axis = 1)`"},
-    {"rand randn random bernoulli",
-     "what is random is `dropout(x, rate)` while training, and how parameters "
-     "begin: `param w: [width] = normal(0.02)`"},
+    {"rand randn rand_like randn_like randint random bernoulli",
+     "a `loss` draws with `random_normal([B, T, width])`, or with "
+     "`random_uniform([B, T])`, which is below 0.1 at a tenth of the places; "
+     "`dropout(x, rate)` acts while training, and parameters begin with "
+     "`normal(0.02)`"},
     {"cosine_similarity",
      "write `sum(a * b) / sqrt(sum(a ** 2) * sum(b ** 2))`"},
     {"l1_loss", "write `mean(abs(a - b))`"},
