@@ -1,6 +1,7 @@
 """What the shipped models come to when they are trained as they are shipped."""
 
 import array
+import collections
 import json
 import pathlib
 import random
@@ -8,7 +9,23 @@ import shutil
 import tempfile
 import unittest
 
-from support import MODELS, ROOT, main, run, save_arrays, tfmc
+from support import MODELS, ROOT, load_arrays, main, run, save_arrays, tfmc
+
+
+def pixels_of(cross):
+    """Those of one of ten crosses in images of 8 by 8 pixels."""
+    row, column = [(row, column) for row in (1, 3, 5) for column in (1, 3, 5)][cross] if cross < 9 else (6, 6)
+    return {8 * row + column + step for step in (0, 1, -1, 8, -8)}
+
+
+def save_crosses(path, count, seed):
+    """Images of one cross each, with noise everywhere, and which it is."""
+    dice = random.Random(seed)
+    images, classes = [], []
+    for _ in range(count):
+        classes.append(dice.randrange(10))
+        images += [dice.randrange(5) + 12 * (at in pixels_of(classes[-1])) for at in range(64)]
+    save_arrays(path, {"image": ("U8", [count, 8, 8], images), "targets": ("U8", [count], classes)})
 
 
 class Shipped(unittest.TestCase):
@@ -58,29 +75,31 @@ class Shipped(unittest.TestCase):
         self.assertIsNone(json.loads(self.ok(binary, "info", "--json").stdout)["cache"])
 
     def test_vit_is_learned(self):
-        # Crosses at one of ten places, with noise everywhere.
-        dice = random.Random(1)
-        places = [(row, column) for row in (1, 3, 5) for column in (1, 3, 5)] + [(6, 6)]
-
-        def save(path, count):
-            images, classes = [], []
-            for _ in range(count):
-                classes.append(dice.randrange(10))
-                image = [[dice.randrange(5) for _ in range(8)] for _ in range(8)]
-                row, column = places[classes[-1]]
-                for down, right in ((0, 0), (0, 1), (1, 0), (-1, 0), (0, -1)):
-                    image[row + down][column + right] += 12
-                images += sum(image, [])
-            save_arrays(path, {"image": ("U8", [count, 8, 8], images), "targets": ("U8", [count], classes)})
-
         folder = pathlib.Path(self.folder)
-        save(folder / "digits.safetensors", 640)
-        save(folder / "unseen.safetensors", 200)
+        save_crosses(folder / "digits.safetensors", 640, seed=1)
+        save_crosses(folder / "unseen.safetensors", 200, seed=2)
         binary = self.build(MODELS / "vit.tfm")
         self.ok(binary, "train", "--steps", "250", "--out", "vit-run")
         told = json.loads(self.ok(binary, "eval", "--weights", "vit-run", "--data", "unseen.safetensors", "--json").stdout)
         self.assertEqual(told["targets"], 200)
         self.assertGreater(told["accuracy"], 0.95)
+
+    def test_flow_makes_images(self):
+        folder = pathlib.Path(self.folder)
+        save_crosses(folder / "digits.safetensors", 640, seed=1)
+        dice = random.Random(2)
+        save_arrays(folder / "noise.safetensors",
+                    {"noise": ("F32", [200, 64], [dice.gauss(0, 1) for _ in range(200 * 64)])})
+        binary = self.build(MODELS / "flow.tfm")
+        self.ok(binary, "train", "--steps", "1000", "--out", "flow-run")
+        self.ok(binary, "predict", "--weights", "flow-run", "--data", "noise.safetensors", "-o", "made.safetensors")
+        _, shape, pixels = load_arrays(folder / "made.safetensors")["output"]
+        self.assertEqual(shape, [200, 64])
+        made = collections.Counter(tuple(x > 8 for x in pixels[at:at + 64]) for at in range(0, len(pixels), 64))
+        # Of 64 pixels at random not one image in 2**64 would be one of the ten crosses, and nothing beside it.
+        crosses = [made[tuple(at in pixels_of(cross) for at in range(64))] for cross in range(10)]
+        self.assertGreater(sum(crosses), 30)
+        self.assertGreaterEqual(sum(count > 0 for count in crosses), 8)
 
     def test_gpt2_trains(self):
         binary = self.build(ROOT / "bench" / "gpt2_train.tfm")
