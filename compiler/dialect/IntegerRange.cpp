@@ -102,6 +102,30 @@ IntegerRange ofArithmetic(Operation *op, IntegerRange a, IntegerRange b) {
       });
 }
 
+/// Of `low + width * u`, as far as it is there, where `u` is drawn from 0 to
+/// 1 - 2**-24. It is monotone in `u`, also where it is rounded, once or twice.
+IntegerRange ofDrawn(Value value) {
+  auto take = [&](auto op) -> std::optional<double> {
+    std::optional<double> number = op ? floatSplat(op.getB()) : std::nullopt;
+    if (number)
+      value = op.getA();
+    return number;
+  };
+  double low = take(value.getDefiningOp<AddOp>()).value_or(0.0),
+         width = take(value.getDefiningOp<MulOp>()).value_or(1.0);
+  if (!value.getDefiningOp<UniformOp>())
+    return {};
+  SmallVector<double> ends;
+  for (double u : {0.0, 1.0 - 0x1p-24}) {
+    ends.push_back(static_cast<float>(low + width * u));
+    ends.push_back(static_cast<float>(low + static_cast<float>(width * u)));
+  }
+  auto [least, greatest] = std::minmax_element(ends.begin(), ends.end());
+  if (!(*least >= IntegerRange::lowest && *greatest <= IntegerRange::highest))
+    return {};
+  return {static_cast<int64_t>(*least), static_cast<int64_t>(*greatest)};
+}
+
 /// Of `a - a / n * n`, which has the sign of `a`.
 IntegerRange ofRemainder(IntegerRange a, int64_t n) {
   return {std::clamp<int64_t>(a.low, 1 - n, 0),
@@ -169,7 +193,7 @@ SmallVector<Value, 2> IntegerRanges::sourcesOf(Value value) {
       .Case<GatherOp>(
           [&](auto gather) { return SmallVector<Value, 2>{gather.getTable()}; })
       .Case<AddOp, SubOp, MulOp, MinOp, MaxOp, DivOp>([&](auto) {
-        // Of floats only constants: arithmetic rounds.
+        // Of floats only constants, and what is drawn: arithmetic rounds.
         return element.isInteger(32) ? SmallVector<Value, 2>(op->getOperands())
                                      : SmallVector<Value, 2>();
       })
@@ -204,9 +228,10 @@ IntegerRange IntegerRanges::compute(Value value) {
                    ? checked(0, tensorType(choice.getX()).getShape().back() - 1)
                    : IntegerRange();
       })
+      .Case<UniformOp>([&](auto) { return ofDrawn(value); })
       .Case<AddOp, SubOp, MulOp, MinOp, MaxOp, DivOp>([&](auto) {
         if (ranges.empty())
-          return IntegerRange();
+          return ofDrawn(value);
         if (std::optional<int64_t> divisor = divisorOfRemainder(op))
           return ofRemainder(ranges[0], *divisor);
         return ofArithmetic(op, ranges[0], ranges[1]);

@@ -117,6 +117,35 @@ TEST(IntegerRange, WhatIsChosenIsInTheAxis) {
             anything);
 }
 
+// u is below 1, and so is what it is multiplied by below that; where something
+// is added it may be rounded to it.
+TEST(IntegerRange, WhatIsDrawnIsBounded) {
+  auto drawn = [](const std::string &ops, const char *result) {
+    return boundsOf("func.func @f() -> tensor<4xi32> {\n"
+                    "%u = tfm.uniform {site = 0 : i64} : tensor<4xf32>\n" +
+                    ops + "%i = tfm.cast " + result +
+                    " : tensor<4xf32> to tensor<4xi32>\n"
+                    "return %i : tensor<4xi32>\n}");
+  };
+  auto constant = [](const char *name, const char *value) {
+    return std::string(name) + " = tfm.constant dense<" + value +
+           "> : tensor<4xf32>\n";
+  };
+  const std::string wide = constant("%w", "10.0") +
+                           "%x = tfm.mul %u, %w : tensor<4xf32>\n",
+                    sum = "%y = tfm.add %x, %l : tensor<4xf32>\n";
+  EXPECT_EQ(drawn("", "%u"), (Bounds{0, 0}));
+  EXPECT_EQ(drawn(wide, "%x"), (Bounds{0, 9}));
+  EXPECT_EQ(drawn(wide + constant("%l", "-3.5") + sum, "%y"), (Bounds{-3, 6}));
+  EXPECT_EQ(drawn(wide + constant("%l", "1000000.0") + sum, "%y"),
+            (Bounds{1000000, 1000010}));
+  EXPECT_EQ(
+      drawn(constant("%w", "-1.0e10") + "%x = tfm.mul %u, %w : tensor<4xf32>\n",
+            "%x"),
+      anything);
+  EXPECT_EQ(drawn(wide + "%y = tfm.sin %x : tensor<4xf32>\n", "%y"), anything);
+}
+
 // x / 0 is 0, and what is divided by a number that may be negative changes its
 // sign.
 TEST(IntegerRange, DivisorsMayBeZero) {
