@@ -9,6 +9,7 @@
 #include "compiler/dialect/ReverseSweep.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Compile.h"
+#include "compiler/driver/Pipelines.h"
 #include "compiler/frontend/Diagnostics.h"
 #include "compiler/frontend/Frontend.h"
 #include "compiler/frontend/Source.h"
@@ -23,24 +24,34 @@
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
+#include <cstdlib>
 
 using namespace mlir;
 using namespace tfm;
 using namespace tfm::bench;
 
+/// The target that TFM_BENCH_CPU names, or this machine.
+static const KernelTarget &benchedTarget() {
+  registerTargets();
+  const char *named = std::getenv("TFM_BENCH_CPU");
+  return *llvm::cantFail(
+      KernelTarget::named(std::string("cpu:") + (named ? named : "native")));
+}
+
 static std::unique_ptr<llvm::orc::LLJIT> load(ModuleOp module) {
-  if (failed(prepare(module, nativeTarget())))
+  const KernelTarget &target = benchedTarget();
+  if (failed(prepare(module, target)))
     llvm::report_fatal_error("cannot transform the model");
-  if (failed(scheduleModel(module, nativeTarget())))
+  if (failed(scheduleModel(module, target)))
     llvm::report_fatal_error("the model could not be scheduled");
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> code =
-      emitModel(ScheduledModel{module, nativeTarget()}, context);
+      emitModel(ScheduledModel{module, target}, context);
   if (!code)
     llvm::report_fatal_error("cannot generate code");
   SmallVector<char, 0> object;
   llvm::raw_svector_ostream os(object);
-  llvm::cantFail(nativeTarget().writeObject(*code, os));
+  llvm::cantFail(target.writeObject(*code, os));
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   auto jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());

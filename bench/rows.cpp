@@ -70,6 +70,15 @@ std::string crossEntropy(const Rows &s) {
                        s.rows, s.vocabulary);
 }
 
+std::string dropout(const Rows &s) {
+  return llvm::formatv(R"(
+    func.func @f(%x: tensor<{0}x{1}xf32>) -> tensor<{0}x{1}xf32> {{
+      %y = tfm.dropout %x {{rate = 0.2 : f64, site = 1 : i64} : tensor<{0}x{1}xf32>
+      return %y : tensor<{0}x{1}xf32>
+    })",
+                       s.rows, s.width);
+}
+
 /// AdamW with clipping over that many parameters.
 std::string adamw(int64_t parameters) {
   return llvm::formatv(R"(
@@ -169,6 +178,8 @@ int main(int argc, char **argv) {
       add("layer_norm" + end, function, layerNorm(shape));
       add("rms_norm" + end, function, rmsNorm(shape));
       add("cross_entropy" + end, function, crossEntropy(shape));
+      if (!derivative)
+        add("dropout" + end, function, dropout(shape));
     }
   for (auto [what, parameters] : {std::pair("addition", int64_t{102464}),
                                   {"shakespeare", int64_t{809856}},

@@ -30,17 +30,22 @@ namespace {
 constexpr int64_t kUnrolledVectors = 16;
 /// Sums over rows that stay in registers from one row to the next.
 constexpr int64_t kSumsInRegisters = 8;
-/// Columns that a loop over columns handles at a time: as many as one block of
-/// dropout's counters serves.
-constexpr int64_t kLoopColumns = 64;
+/// Vectors that a turn of a loop over columns handles: those that a counter of
+/// dropout has words for, the first lanes of each 16 columns of a block.
+constexpr int64_t kLoopVectors = 4;
+constexpr int64_t kVectorColumns = 16;
+constexpr int64_t kBlockColumns = kLoopVectors * kVectorColumns;
 /// Kernels below this many elements are not worth waking other threads for.
 constexpr int64_t kSerialElements = 4096;
 
-/// Columns of a row that the loop over them handles: 0 of a short one, which is
-/// unrolled.
-int64_t loopedColumns(int64_t cols, int64_t lanes) {
-  return cols / lanes > kUnrolledVectors ? cols / kLoopColumns * kLoopColumns
-                                         : 0;
+/// Columns of a row that the loop over them handles: 0 of a short one.
+int64_t loopedColumns(int64_t cols, const CpuMachine &machine,
+                      bool sumsRows = false) {
+  // Beside sums over rows, which derivatives have, each element is two values
+  // and more: they would not stay in the registers.
+  int64_t most = sumsRows ? std::min(kUnrolledVectors, machine.registers / 2)
+                          : kUnrolledVectors;
+  return cols / machine.lanes > most ? cols / kBlockColumns * kBlockColumns : 0;
 }
 
 /// One row kernel in the making: of the ops of a launch, or, without any, of
@@ -48,16 +53,17 @@ int64_t loopedColumns(int64_t cols, int64_t lanes) {
 class RowKernel {
 public:
   RowKernel(KernelBuilder &k, LaunchOp launch, ValueRange pointers,
-            const KernelArguments &arguments, const KeptValues &kept)
-      : k(k), arguments(arguments), domain(launch.getDomain()),
+            const KernelArguments &arguments, int64_t looped,
+            const KeptValues &kept)
+      : k(k), arguments(arguments), domain(launch.getDomain()), looped(looped),
         elements(k, launch, pointers, arguments), plan(launch), kept(kept),
         scratch(k.pointer(arguments.scratch)) {}
 
   /// `moved` makes the vector of the elements to store.
   RowKernel(KernelBuilder &k, const Domain &domain, ElementEmitter elements,
-            const KernelArguments &arguments,
+            const KernelArguments &arguments, int64_t looped,
             std::function<Value(ElementEmitter &)> moved)
-      : k(k), arguments(arguments), domain(domain),
+      : k(k), arguments(arguments), domain(domain), looped(looped),
         elements(std::move(elements)), moved(std::move(moved)) {}
 
   void emit(const std::optional<SideBySide> &sideBySide) {
@@ -125,8 +131,9 @@ private:
   /// The vectors of a row.
   int64_t vectors() const { return llvm::divideCeil(domain.cols, k.lanes); }
   bool keepsSums() const {
-    return static_cast<int64_t>(plan.columnReductions.size()) * vectors() <=
-           kSumsInRegisters;
+    return looped == 0 &&
+           static_cast<int64_t>(plan.columnReductions.size()) * vectors() <=
+               kSumsInRegisters;
   }
 
   /// The sums of a chunk of short rows.
@@ -212,21 +219,20 @@ private:
     Vectors totals;
     for (Operation *op : reductions)
       totals.push_back(k.splat(neutralOf(op)));
-    int64_t column = 0;
-    if (int64_t looped = loopedColumns(domain.cols, k.lanes)) {
-      int64_t step = kLoopColumns, unrolled = step / k.lanes;
-      // Each of the unrolled vectors has running totals of its own.
+    if (looped) {
+      // Each vector of a turn has running totals of its own.
       Vectors init;
-      for (int64_t u = 0; u < unrolled; ++u)
+      for (int64_t u = 0; u < kLoopVectors; ++u)
         init.append(totals);
       auto loop = scf::ForOp::create(k.b, k.loc, k.i64(0), k.i64(looped),
-                                     k.i64(step), init);
+                                     k.i64(kLoopVectors * k.lanes), init);
       {
         OpBuilder::InsertionGuard guard(k.b);
         k.b.setInsertionPointToStart(loop.getBody());
+        Value first = firstColumn(loop.getInductionVar());
         Vectors next;
-        for (int64_t u = 0; u < unrolled; ++u) {
-          Value at = k.add(loop.getInductionVar(), u * k.lanes);
+        for (int64_t u = 0; u < kLoopVectors; ++u) {
+          Value at = k.add(first, u * kVectorColumns);
           Vectors sums(
               loop.getRegionIterArgs().slice(u * totals.size(), totals.size()));
           elements.beginColumns(at, Value(), -1 - u, loop);
@@ -248,23 +254,40 @@ private:
           scf::YieldOp::create(k.b, k.loc, next);
       }
       for (auto [i, op] : llvm::enumerate(reductions))
-        for (int64_t u = 0; u < unrolled; ++u)
+        for (int64_t u = 0; u < kLoopVectors; ++u)
           totals[i] = u == 0 ? loop.getResult(i)
                              : combine(k, op, totals[i],
                                        loop.getResult(u * totals.size() + i));
-      column = looped;
     }
-    for (; column < domain.cols; column += k.lanes) {
-      Value mask;
-      if (column + k.lanes > domain.cols)
-        mask = k.maskOf(k.i64(domain.cols - column));
-      Value at = k.i64(column);
-      currentVector = column / k.lanes;
-      elements.beginColumns(at, mask, column);
-      emitVector(pass, reductions, totals, at, mask);
-    }
+    for (int64_t turn = looped; turn < domain.cols;
+         turn += kLoopVectors * k.lanes)
+      for (int64_t u = 0; u < kLoopVectors; ++u) {
+        int64_t column = firstColumn(turn) + u * kVectorColumns;
+        if (column >= domain.cols)
+          continue;
+        Value mask;
+        if (column + k.lanes > domain.cols)
+          mask = k.maskOf(k.i64(domain.cols - column));
+        Value at = k.i64(column);
+        currentVector = column / k.lanes;
+        elements.beginColumns(at, mask, column);
+        emitVector(pass, reductions, totals, at, mask);
+      }
     for (auto [op, total] : llvm::zip_equal(reductions, totals))
       elements.provideScalar(op->getResult(0), fold(op, total));
+  }
+
+  /// The column of the first of the vectors whose turn it is when `before`
+  /// columns have had theirs.
+  Value firstColumn(Value before) {
+    if (k.lanes == kVectorColumns)
+      return before;
+    return k.add(k.mul(k.div(before, kBlockColumns), kBlockColumns),
+                 k.div(k.rem(before, k.i64(kBlockColumns)), kLoopVectors));
+  }
+  static int64_t firstColumn(int64_t before) {
+    return before / kBlockColumns * kBlockColumns +
+           before % kBlockColumns / kLoopVectors;
   }
 
   /// The lanes of a register in one, by a tree that is the same on every run.
@@ -285,6 +308,8 @@ private:
   KernelBuilder &k;
   const KernelArguments &arguments;
   Domain domain;
+  /// The columns of a row that a loop handles.
+  int64_t looped;
   ElementEmitter elements;
   std::function<Value(ElementEmitter &)> moved;
   RowPlan plan;
@@ -345,7 +370,8 @@ Kernel emitMoved(OpBuilder &builder, ModuleOp module, StringRef name,
   if (from)
     elements.addRead(source, pointers.front(), viewOf(from), Access::Point);
   elements.addWrite(pointers.back(), viewOf(to), Access::Point);
-  RowKernel(k, domain, std::move(elements), arguments, std::move(moved))
+  RowKernel(k, domain, std::move(elements), arguments,
+            loopedColumns(domain.cols, machine), std::move(moved))
       .emit(planSideBySide(domain, accessed, LaunchOp(), machine));
   return {func, 0};
 }
@@ -396,16 +422,19 @@ Kernel tfm::emitRowKernel(OpBuilder &builder, ModuleOp module, StringRef name,
   std::optional<SideBySide> sideBySide;
   if (launch.getKind() == KernelKind::Row)
     sideBySide = planSideBySide(domain, accessedBy(launch), launch, machine);
+  bool sumsRows = llvm::any_of(
+      *launch.getBlock(), [](Operation &op) { return isColumnReduction(&op); });
+  int64_t looped = loopedColumns(domain.cols, machine, sumsRows);
   KeptValues kept(launch, sideBySide
                               ? domain.cols * sideBySide->rows(machine.lanes)
-                              : loopedColumns(domain.cols, machine.lanes));
+                              : looped);
   BegunKernel begun(builder, module, name, bufferTypes(launch), machine.lanes,
                     kept.bytes());
   auto &[func, k, arguments, pointers] = begun;
   if (launch.getKind() == KernelKind::Fold)
     emitFold(k, launch, pointers, arguments);
   else
-    RowKernel(k, launch, pointers, arguments, kept).emit(sideBySide);
+    RowKernel(k, launch, pointers, arguments, looped, kept).emit(sideBySide);
   return {func, kept.bytes()};
 }
 

@@ -115,7 +115,7 @@ void ElementEmitter::beginRow(Value newRow) {
   rowValues.clear();
   rowOffsets.clear();
   chunkValues.clear();
-  drawnOfBlock.clear();
+  drawnOfFour.clear();
   columnValues = nullptr;
 }
 
@@ -128,12 +128,12 @@ void ElementEmitter::beginColumns(Value newColumn, Value newMask, int64_t chunk,
   if (chunk < 0)
     chunkValues[chunk].clear();
   columnValues = &chunkValues[chunk];
-  columnInBlock = chunk == kAnyColumn ? -1
-                  : chunk < 0         ? (-1 - chunk) * k.lanes
-                                      : chunk % 64;
-  block = chunk < 0 ? -1 : chunk / 64;
+  vectorOfFour = chunk == kAnyColumn ? -1
+                 : chunk < 0         ? -1 - chunk
+                                     : chunk % 64 / 16;
+  firstOfFour = chunk < 0 ? -1 : chunk - 16 * vectorOfFour;
   if (chunk == -1)
-    drawnOfBlock.clear();
+    drawnOfFour.clear();
 }
 
 int64_t ElementEmitter::Window::togetherBytes(int64_t count) const {
@@ -711,18 +711,18 @@ Value ElementEmitter::unpackRow(UnpackOp op, Value number) {
 
 Value ElementEmitter::drawn(
     Operation *op, function_ref<Value()> one,
-    function_ref<SmallVector<Value>(Value, Value)> all) {
+    function_ref<SmallVector<Value>(Value, Value)> four) {
   if (k.lanes == 1)
     return one();
-  auto draw = [&] { return all(k.toIndex(row), k.toIndex(k.div(column, 64))); };
-  if (columnInBlock >= 0) {
-    SmallVector<Value> &parts = drawnOfBlock[{op, block}];
+  auto draw = [&] { return four(k.toIndex(row), k.toIndex(column)); };
+  if (vectorOfFour >= 0) {
+    SmallVector<Value> &parts = drawnOfFour[{op, firstOfFour}];
     if (parts.empty())
       parts = draw();
-    return parts[columnInBlock / k.lanes];
+    return parts[vectorOfFour];
   }
   SmallVector<Value> parts = draw();
-  Value number = k.div(k.rem(column, k.i64(64)), k.lanes);
+  Value number = k.div(k.rem(column, k.i64(64)), 16);
   Value found = parts[0];
   for (size_t i = 1; i < parts.size(); ++i)
     found = k.select(k.equal(number, k.i64(i)), parts[i], found);
@@ -743,8 +743,8 @@ Value ElementEmitter::dropout(Operation *op) {
   };
   Value keep = drawn(
       op, [&] { return dropoutKeep(k.b, k.loc, key(), row, column); },
-      [&](Value row, Value block) {
-        return dropoutKeep64(k.b, k.loc, key(), row, block, k.lanes);
+      [&](Value row, Value column) {
+        return dropoutKeepVectors(k.b, k.loc, key(), row, column, k.lanes);
       });
   Value scaled = k.mulf(x, k.splat(1.0 / (1.0 - rate)));
   return arith::SelectOp::create(k.b, k.loc, keep, scaled, k.splat(0.0));
@@ -758,8 +758,8 @@ Value ElementEmitter::uniform(Operation *op) {
   };
   Value words = drawn(
       op, [&] { return randomWord(k.b, k.loc, key(), row, column); },
-      [&](Value row, Value block) {
-        return randomWords64(k.b, k.loc, key(), row, block, k.lanes);
+      [&](Value row, Value column) {
+        return randomWordVectors(k.b, k.loc, key(), row, column, k.lanes);
       });
   return unitOf(k.b, k.loc, words);
 }

@@ -93,9 +93,9 @@ public:
   void beginRow(mlir::Value row);
   /// Moves to the `lanes` columns from `column` on, of which only those in
   /// `mask` exist (null: all). `chunk` is the column where it is known: its
-  /// values are kept for the row. In a loop over 64 columns at a time, `loop`,
-  /// it is -1 for the first `lanes` of them, -2 for the next, and so on;
-  /// kAnyColumn elsewhere.
+  /// values are kept for the row. In `loop`, each turn of which handles four
+  /// vectors 16 columns apart, it is -1 for the first of them, -2 for the next,
+  /// and so on; kAnyColumn elsewhere.
   void beginColumns(mlir::Value column, mlir::Value mask, int64_t chunk,
                     mlir::Operation *loop = nullptr);
   /// Row scalars are computed before this loop from now on.
@@ -161,14 +161,14 @@ private:
   /// Of the row of that number.
   mlir::Value dequantiseRow(DequantiseOp op, mlir::Value number);
   mlir::Value unpackRow(UnpackOp op, mlir::Value number);
-  /// What is drawn of a random word at the current columns: `all` draws for 64
-  /// columns together, of a row and a block of them, as one counter serves
-  /// them, and `one` for one lane.
+  /// What is drawn of a random word at the current columns: `four`, of a row
+  /// and a column, draws for four vectors together, which a counter has words
+  /// for, and `one` for one lane.
   mlir::Value
   drawn(mlir::Operation *op, llvm::function_ref<mlir::Value()> one,
         llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value,
                                                           mlir::Value)>
-            all);
+            four);
   /// The layer of an op that draws, whose operand this is.
   mlir::Value layerOf(mlir::Value layer);
   mlir::Value dropout(mlir::Operation *op);
@@ -205,12 +205,12 @@ private:
   llvm::DenseMap<int64_t, llvm::DenseMap<mlir::Value, mlir::Value>> chunkValues;
   llvm::DenseMap<mlir::Value, mlir::Value> *columnValues = nullptr;
   llvm::DenseMap<const Window *, mlir::Value> rowOffsets;
-  /// What is drawn for each block of 64 columns, and where in its block the
-  /// current vector is (-1 where that is not known).
+  /// What is drawn for each four vectors, by the column of the first, and which
+  /// of the four the current vector is (-1 where that is not known).
   llvm::DenseMap<std::pair<mlir::Operation *, int64_t>,
                  llvm::SmallVector<mlir::Value>>
-      drawnOfBlock;
-  int64_t columnInBlock = -1, block = -1;
+      drawnOfFour;
+  int64_t vectorOfFour = -1, firstOfFour = -1;
   bool rowsSideBySide = false;
   /// The tile's first column, their number, and the one that is current.
   mlir::Value tileColumn;

@@ -154,33 +154,35 @@ RandomKey tfm::randomKey(OpBuilder &b, Location loc, Value rng, Value layer,
   return key;
 }
 
-SmallVector<Value> tfm::randomWords64(OpBuilder &b, Location loc,
-                                      const RandomKey &key, Value row,
-                                      Value block, int64_t lanes) {
+SmallVector<Value> tfm::randomWordVectors(OpBuilder &b, Location loc,
+                                          const RandomKey &key, Value row,
+                                          Value column, int64_t lanes) {
   Type i32 = b.getI32Type();
+  Like number{b, loc, i32};
   auto type = VectorType::get({lanes}, i32);
   auto splat = [&](Value scalar) -> Value {
     return vector::BroadcastOp::create(b, loc, type, scalar);
   };
-  Value narrowRow = arith::IndexCastOp::create(b, loc, i32, row);
-  Value narrowBlock = arith::IndexCastOp::create(b, loc, i32, block);
-  Value first =
-      arith::MulIOp::create(b, loc, narrowBlock, Like{b, loc, i32}.integer(16));
-  int64_t parts = 16 / lanes;
-  SmallVector<Value> all(4 * parts);
-  for (int64_t part = 0; part < parts; ++part) {
-    SmallVector<int32_t> numbers;
-    for (int64_t i = 0; i < lanes; ++i)
-      numbers.push_back(static_cast<int32_t>(part * lanes + i));
-    Value iota = arith::ConstantOp::create(
-        b, loc, DenseElementsAttr::get(type, ArrayRef<int32_t>(numbers)));
-    Value counter = arith::AddIOp::create(b, loc, splat(first), iota);
-    std::array<Value, 4> words =
-        wordsOf(b, loc, key, splat(narrowRow), counter);
-    for (int64_t word = 0; word < 4; ++word)
-      all[word * parts + part] = words[word];
-  }
-  return all;
+  auto narrow = [&](Value x) -> Value {
+    return arith::IndexCastOp::create(b, loc, i32, x);
+  };
+  auto index = [&](int64_t x) -> Value {
+    return arith::ConstantIndexOp::create(b, loc, x);
+  };
+  Value first = arith::MulIOp::create(
+      b, loc, narrow(arith::DivUIOp::create(b, loc, column, index(64))),
+      number.integer(16));
+  // A vector of sixteen begins where they do.
+  if (lanes < 16)
+    first = arith::AddIOp::create(
+        b, loc, first,
+        narrow(arith::RemUIOp::create(b, loc, column, index(16))));
+  auto numbers = llvm::to_vector(llvm::seq<int32_t>(lanes));
+  Value iota = arith::ConstantOp::create(
+      b, loc, DenseElementsAttr::get(type, ArrayRef<int32_t>(numbers)));
+  return llvm::to_vector(
+      wordsOf(b, loc, key, splat(narrow(row)),
+              arith::AddIOp::create(b, loc, splat(first), iota)));
 }
 
 Value tfm::randomWord(OpBuilder &b, Location loc, const RandomKey &key,
@@ -236,11 +238,11 @@ SmallVector<Value> tfm::dropoutKeepWords(OpBuilder &b, Location loc,
       [&](Value words) { return keepOf(b, loc, key, words); });
 }
 
-SmallVector<Value> tfm::dropoutKeep64(OpBuilder &b, Location loc,
-                                      const DropoutKey &key, Value row,
-                                      Value block, int64_t lanes) {
+SmallVector<Value> tfm::dropoutKeepVectors(OpBuilder &b, Location loc,
+                                           const DropoutKey &key, Value row,
+                                           Value column, int64_t lanes) {
   return llvm::map_to_vector(
-      randomWords64(b, loc, key, row, block, lanes),
+      randomWordVectors(b, loc, key, row, column, lanes),
       [&](Value words) { return keepOf(b, loc, key, words); });
 }
 

@@ -38,15 +38,15 @@ RandomKey randomKey(mlir::OpBuilder &builder, mlir::Location loc,
                     mlir::Value rng, mlir::Value layer, int64_t site,
                     int64_t accumulate);
 
-/// The random words of columns 64 * block ... 64 * block + 63 of row `row`
-/// (both of type index): 64 / lanes of vector<lanes x i32>, in the order of the
-/// columns. `lanes` divides 16. About 200 instructions for each 16 lanes: use
-/// all the words of a block.
-llvm::SmallVector<mlir::Value> randomWords64(mlir::OpBuilder &builder,
-                                             mlir::Location loc,
-                                             const RandomKey &key,
-                                             mlir::Value row, mlir::Value block,
-                                             int64_t lanes);
+/// The random words of row `row`: four vectors, vector<lanes x i32>, of the
+/// columns that begin 0, 16, 32 and 48 behind the place of `column` among its
+/// sixteen, in its block of 64 columns. `row` and `column`, a multiple of
+/// `lanes`, are of type index; `lanes` divides 16. About 100 instructions: use
+/// all four.
+llvm::SmallVector<mlir::Value>
+randomWordVectors(mlir::OpBuilder &builder, mlir::Location loc,
+                  const RandomKey &key, mlir::Value row, mlir::Value column,
+                  int64_t lanes);
 
 /// The random word, an i32, at `row` and `column`, both i64.
 mlir::Value randomWord(mlir::OpBuilder &builder, mlir::Location loc,
@@ -68,18 +68,17 @@ DropoutKey dropoutKey(mlir::OpBuilder &builder, mlir::Location loc,
                       mlir::Value rng, mlir::Value layer, int64_t site,
                       double rate, int64_t accumulate);
 
-/// Which elements dropout keeps of those of `randomWords64`, as masks,
+/// Which elements dropout keeps of those of `randomWordVectors`, as masks,
 /// vector<lanes x i1>.
-llvm::SmallVector<mlir::Value> dropoutKeep64(mlir::OpBuilder &builder,
-                                             mlir::Location loc,
-                                             const DropoutKey &key,
-                                             mlir::Value row, mlir::Value block,
-                                             int64_t lanes);
+llvm::SmallVector<mlir::Value>
+dropoutKeepVectors(mlir::OpBuilder &builder, mlir::Location loc,
+                   const DropoutKey &key, mlir::Value row, mlir::Value column,
+                   int64_t lanes);
 
-/// As `dropoutKeep64`, for other assignments of elements to lanes: `row` is the
-/// row and `counter` is (column / 64) * 16 + column % 16 of each lane (vectors
-/// of i32, or scalars). Word w of the result, w = 0 ... 3, is about column + 16
-/// * w.
+/// As `dropoutKeepVectors`, for other assignments of elements to lanes: `row`
+/// is the row and `counter` is (column / 64) * 16 + column % 16 of each lane
+/// (vectors of i32, or scalars). Word w of the result, w = 0 ... 3, is about
+/// column + 16 * w.
 llvm::SmallVector<mlir::Value>
 dropoutKeepWords(mlir::OpBuilder &builder, mlir::Location loc,
                  const DropoutKey &key, mlir::Value row, mlir::Value counter);

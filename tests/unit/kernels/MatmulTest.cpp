@@ -903,10 +903,9 @@ TEST(Matmul, DropoutInAnEpilogueSharesRandomWords) {
     Value column = kb.toI64(tile.column);
     DropoutKey key =
         dropoutKey(b, loc, tile.arguments.rng, tile.arguments.layer, 1, 0.2, 1);
-    SmallVector<Value> masks =
-        dropoutKeep64(b, loc, key, tile.row, kb.toIndex(kb.div(column, 64)),
-                      kernels.target.lanes);
-    Value part = kb.div(kb.rem(column, kb.i64(64)), kernels.target.lanes);
+    SmallVector<Value> masks = dropoutKeepVectors(
+        b, loc, key, tile.row, tile.column, kernels.target.lanes);
+    Value part = kb.div(kb.rem(column, kb.i64(64)), 16);
     Value keep = masks[0];
     for (size_t i = 1; i < masks.size(); ++i)
       keep = kb.select(kb.equal(part, kb.i64(i)), masks[i], keep);

@@ -231,13 +231,16 @@ TEST(VectorHelpers, DropoutKeepsWhatTheDesignSays) {
     DropoutKey key =
         dropoutKey(b, kb.loc, arguments.rng, arguments.layer, 5, rate, 4);
     kb.loop(kb.i64(0), kb.i64(rows), 1, [&](Value row) {
-      kb.loop(kb.i64(0), kb.i64(columns / 64), 1, [&](Value block) {
-        auto masks = dropoutKeep64(b, kb.loc, key, kb.toIndex(row),
-                                   kb.toIndex(block), lanes);
-        Value to = kb.at(out, kb.add(kb.mul(row, columns), kb.mul(block, 64)));
-        for (int64_t i = 0; i < (int64_t)masks.size(); ++i)
-          kb.store(kb.select(masks[i], kb.splat(1.0), kb.splat(0.0)),
-                   kb.at(to, i * lanes));
+      kb.loop(kb.i64(0), kb.i64(columns), 64, [&](Value block) {
+        kb.loop(kb.i64(0), kb.i64(16), lanes, [&](Value place) {
+          Value column = kb.add(block, place);
+          auto masks = dropoutKeepVectors(b, kb.loc, key, kb.toIndex(row),
+                                          kb.toIndex(column), lanes);
+          Value to = kb.at(out, kb.add(kb.mul(row, columns), column));
+          for (auto [i, mask] : llvm::enumerate(masks))
+            kb.store(kb.select(mask, kb.splat(1.0), kb.splat(0.0)),
+                     kb.at(to, 16 * static_cast<int64_t>(i)));
+        });
       });
     });
   }
