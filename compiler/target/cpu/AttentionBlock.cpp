@@ -90,6 +90,8 @@ AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
       width * std::min<int64_t>(llvm::divideCeil(vectorsPerBlock, tileVectors),
                                 llvm::divideCeil(queries, width));
   blocks = llvm::divideCeil(queries, block);
+  vectorsTogether =
+      std::clamp<int64_t>((target.registers - 11) / 5, 1, blockVectors());
   // Copies of f32 lose 5 to 8% where all of a head stays in the cache, and soon
   // save a third (docs/performance/attention.md).
   copies = narrow || spec.ring || spec.keyScale ||
@@ -468,6 +470,12 @@ void AttentionBlock::overKeys(
     results = kb.loop(middle, to, 1, results, [&](Value s, ValueRange carried) {
       return body(s, carried, true);
     });
+}
+
+void AttentionBlock::overVectors(
+    function_ref<void(int64_t, int64_t)> body) const {
+  for (int64_t from = 0; from < blockVectors(); from += vectorsTogether)
+    body(from, std::min(from + vectorsTogether, blockVectors()));
 }
 
 void AttentionBlock::overKeysWithDropout(

@@ -179,6 +179,11 @@ public:
   mlir::Value masked(mlir::Value score, mlir::Value s, int64_t v,
                      bool checkVisible);
   int64_t blockVectors() const { return block / kb.lanes; }
+  /// Vectors of queries that a loop over keys makes weights of side by side: a
+  /// power of two has eleven constants, and each vector about five values.
+  int64_t vectorsTogether;
+  /// Runs `body(from, to)` for the vectors of the block, so many at a time.
+  void overVectors(llvm::function_ref<void(int64_t, int64_t)> body) const;
   /// Whether some pair of query and key is invisible.
   bool hides() const { return spec.causal || spec.window; }
 

@@ -411,9 +411,11 @@ private:
     largest = largestOf(before);
     SmallVector<Value> shift =
         shiftsOf(kb, largest, unit(), [&](ArrayRef<Value> taken) {
-          kb.loop(keyFrom, keyTo, 1, [&](Value s) {
-            for (int64_t v = 0; v < vectors; ++v)
-              takeOff(taken[v], weightAt(s, v));
+          overVectors([&](int64_t first, int64_t end) {
+            kb.loop(keyFrom, keyTo, 1, [&](Value s) {
+              for (int64_t v = first; v < end; ++v)
+                takeOff(taken[v], weightAt(s, v));
+            });
           });
         });
     if (keyBlocks == 1) {
@@ -425,22 +427,26 @@ private:
       }
       products->scaleSums(this->sums(), e, at(factors));
     }
-    overKeys(
-        keyFrom, keyTo, sums,
-        [&](Value s, ValueRange carried, bool check) {
-          SmallVector<Value> next;
-          for (int64_t v = 0; v < vectors; ++v) {
-            Value score = kb.load(weightAt(s, v));
-            Value weight =
-                powerOfTwo(kb.fma(score, kb.splat(unit()), shift[v]));
-            if (plain() && check)
-              weight = kb.select(visible(s, v), weight, kb.splat(0.0));
-            kb.store(weight, weightAt(s, v));
-            next.push_back(kb.addf(carried[v], weight));
-          }
-          return next;
-        },
-        sums);
+    overVectors([&](int64_t first, int64_t end) {
+      SmallVector<Value> added;
+      overKeys(
+          keyFrom, keyTo, ArrayRef(sums).slice(first, end - first),
+          [&](Value s, ValueRange carried, bool check) {
+            SmallVector<Value> next;
+            for (int64_t v = first; v < end; ++v) {
+              Value score = kb.load(weightAt(s, v));
+              Value weight =
+                  powerOfTwo(kb.fma(score, kb.splat(unit()), shift[v]));
+              if (plain() && check)
+                weight = kb.select(visible(s, v), weight, kb.splat(0.0));
+              kb.store(weight, weightAt(s, v));
+              next.push_back(kb.addf(carried[v - first], weight));
+            }
+            return next;
+          },
+          added);
+      llvm::copy(added, sums.begin() + first);
+    });
     for (int64_t v = 0; v < vectors; ++v) {
       kb.store(largest[v], largestAt(v));
       kb.store(sums[v], sumAt(v));

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Pipelines.h"
 #include "compiler/schedule/Launches.h"
 #include "compiler/target/cpu/CpuMachine.h"
@@ -41,8 +42,8 @@ struct Compiled {
   explicit Compiled(const std::string &name,
                     const ShippedModel::Defines &defines = {},
                     const char *cpu = "native")
-      : model(name, defines), machine(llvm::cantFail(CpuMachine::named(cpu))),
-        target(targetNamed(cpu)) {
+      : machine(llvm::cantFail(CpuMachine::named(cpu))),
+        target(targetNamed(cpu)), model(name, defines, target) {
     if (!model.module)
       return;
     EXPECT_TRUE(succeeded(scheduleModel(*model.module, target)));
@@ -64,9 +65,9 @@ struct Compiled {
     return {all.begin(), all.end()};
   }
 
-  ShippedModel model;
   CpuMachine machine;
   const KernelTarget &target;
+  ShippedModel model;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> code;
 };
@@ -179,12 +180,12 @@ std::set<std::string>
 functionsWithScalarLoops(llvm::ArrayRef<DecodedFunction> functions) {
   std::set<std::string> found;
   for (const DecodedFunction &function : functions)
-    for (const CodeRange &loop : innermostLoops(function)) {
-      auto body = llvm::ArrayRef(function.instructions)
-                      .slice(loop.begin, loop.end - loop.begin);
-      if (llvm::any_of(body, computesWithOneFloat) &&
-          llvm::none_of(body, [](const DecodedInstruction &instruction) {
-            return llvm::StringRef(instruction.mnemonic).ends_with("ps");
+    for (const auto &loop : innermostLoops(function)) {
+      if (llvm::any_of(
+              loop,
+              [](const auto *each) { return computesWithOneFloat(*each); }) &&
+          llvm::none_of(loop, [](const auto *each) {
+            return llvm::StringRef(each->mnemonic).ends_with("ps");
           }))
         found.insert(function.name);
     }
@@ -354,5 +355,309 @@ INSTANTIATE_TEST_SUITE_P(
                   ? "_avx2"
                   : "_avx512");
     });
+
+//===----------------------------------------------------------------------===//
+// Registers
+//===----------------------------------------------------------------------===//
+
+/// Accesses to the stack of a loop: of instructions with vectors, masks or
+/// tiles alone, as pointers that wait there cost little.
+int64_t stackAccesses(llvm::ArrayRef<const DecodedInstruction *> loop) {
+  return llvm::count_if(loop, [](const DecodedInstruction *each) {
+    return each->accessesStack && each->usesVectors;
+  });
+}
+
+TEST(MachineCode, StackAccessesInLoopsAreFound) {
+  // Each turn of the loop wants `count` vectors that are known before it.
+  auto accesses = [](const char *cpu, int count) {
+    std::string text = "define void @f(ptr %x, i64 %n) {\nentry:\n";
+    llvm::raw_string_ostream os(text);
+    for (int i = 0; i < count; ++i)
+      os << "  %p" << i << " = getelementptr <8 x float>, ptr %x, i64 " << i
+         << "\n  %v" << i << " = load <8 x float>, ptr %p" << i << "\n";
+    os << "  br label %loop\nloop:\n"
+          "  %i = phi i64 [ 0, %entry ], [ %next, %loop ]\n"
+          "  %at = getelementptr <8 x float>, ptr %x, i64 %i\n"
+          "  %s0 = load <8 x float>, ptr %at\n";
+    for (int i = 0; i < count; ++i)
+      os << "  %s" << i + 1 << " = fadd <8 x float> %s" << i << ", %v" << i
+         << "\n";
+    os << "  store <8 x float> %s" << count
+       << ", ptr %at\n"
+          "  %next = add i64 %i, 1\n"
+          "  %last = icmp eq i64 %next, %n\n"
+          "  br i1 %last, label %exit, label %loop\nexit:\n  ret void\n}\n";
+    llvm::LLVMContext context;
+    llvm::SMDiagnostic problem;
+    std::unique_ptr<llvm::Module> code =
+        llvm::parseAssemblyString(text, problem, context);
+    EXPECT_TRUE(code) << problem.getMessage().str();
+    CpuMachine target = llvm::cantFail(CpuMachine::named(cpu));
+    llvm::SmallString<0> object;
+    llvm::raw_svector_ostream out(object);
+    llvm::cantFail(emitObject(*code, target, out));
+    std::vector<DecodedFunction> functions =
+        llvm::cantFail(decodeFunctions({object, "object"}, target));
+    int64_t found = 0;
+    for (const DecodedFunction &function : functions)
+      for (const auto &loop : innermostLoops(function))
+        found += stackAccesses(loop);
+    return found;
+  };
+  EXPECT_EQ(accesses("x86-64-v3", 15), 0);
+  EXPECT_EQ(accesses("x86-64-v3", 20), 5);
+  // Two registers each.
+  EXPECT_EQ(accesses("neoverse-n1", 15), 0);
+  EXPECT_GT(accesses("neoverse-n1", 20), 0);
+}
+
+/// What kind of kernel computes a step, by what `describe` says of it.
+std::string kindOf(mlir::Operation *step) {
+  std::string description = describe(step);
+  llvm::StringRef what = description;
+  auto has = [&](llvm::StringRef op) { return what.contains(op); };
+  if (what.starts_with("attention")) {
+    bool drops = false;
+    step->walk([&](mlir::Operation *op) {
+      drops |= mlir::isa<AttentionOp, AttentionBackwardOp>(op) &&
+               op->hasAttr("dropout");
+    });
+    return what.take_until([](char c) { return c == ' '; }).str() +
+           (drops ? ", dropout" : "");
+  }
+  if (what.starts_with("matmul"))
+    return has("dropout") ? "product, dropout"
+           : has("gelu") || has("sigmoid") || has("silu")
+               ? "product, activation"
+               : "product";
+  if (!what.starts_with("row"))
+    return what.take_until([](char c) { return c == ' '; }).str();
+  return has("dropout")                ? "row, dropout"
+         : has("exp")                  ? "row, softmax"
+         : has("sqrt mul mul add div") ? "row, optimizer"
+         : has("abs")                  ? "row, quantised"
+         : has("cos")                  ? "row, rotations"
+         : has("reduce_chunks")        ? "row, derivative"
+         : has("rsqrt")                ? "row, norm"
+                                       : "row";
+}
+
+/// Kinds of kernels, each with a number of something.
+using Kinds = std::map<std::string, int64_t>;
+
+/// Kernels of one CPU by their kind.
+class KernelKinds {
+public:
+  explicit KernelKinds(const char *cpu) : cpu(cpu) {}
+
+  void add(const std::string &name, const ShippedModel::Defines &defines) {
+    Compiled compiled(name, defines, cpu);
+    ASSERT_TRUE(compiled.code);
+    std::map<std::string, std::set<std::string>> kindsOf;
+    for (sched::ProgramOp program : compiled.programs())
+      for (const KernelRun &run : runsOf(program, *compiled.code)) {
+        std::set<std::string> called;
+        collect(*run.kernel, called);
+        for (const std::string &function : called)
+          kindsOf[function].insert(kindOf(run.step));
+      }
+    for (const DecodedFunction &function : compiled.decode()) {
+      bool isShared = llvm::StringRef(function.name).starts_with("tfm.");
+      for (const std::string &kind : kindsOf[function.name]) {
+        for (const DecodedInstruction &each : function.instructions)
+          instructions[kind].insert(each.mnemonic);
+        // What kernels share is no part of one kind.
+        note(isShared ? "shared" : kind, function);
+      }
+    }
+  }
+
+  /// The most accesses to the stack in an innermost loop, where there are any.
+  Kinds onStack;
+  std::map<std::string, std::set<std::string>> instructions;
+
+private:
+  void note(const std::string &kind, const DecodedFunction &function) {
+    for (const auto &loop : innermostLoops(function)) {
+      // A kernel's loop around calls is not innermost.
+      if (llvm::any_of(loop, [](const auto *each) { return each->isCall; }))
+        continue;
+      if (int64_t accesses = stackAccesses(loop)) {
+        int64_t &most = onStack[kind];
+        most = std::max(most, accesses);
+      }
+    }
+  }
+
+  const char *cpu;
+};
+
+struct CpuCase {
+  const char *name, *cpu, *precision;
+  /// The most that a loop of a kind has on the stack. Of all other kinds none
+  /// has anything there.
+  Kinds onStack;
+  /// Instructions that a kind has, with the functions that it calls.
+  std::vector<std::pair<const char *, const char *>> instructions;
+};
+
+/// What remains on the stack, and why:
+/// - Dropout: a generator's round keys and what they are made of, which are
+///   known before the loop and read as operands; in attention also masks, four
+///   for each vector of queries. One vector after the other has less on the
+///   stack, but recomputes as much.
+/// - Rows in softmax, of 65 columns here, and with AVX2 those that are normed,
+///   of 128: short ones are unrolled. Read again in a loop they take up to 1.2
+///   times as long with AVX2 (bench_rows, cross_entropy/shakespeare and
+///   layer_norm/shakespeare).
+/// - Derivatives of norms with AVX-512, which are unrolled, too.
+/// - Rows that are quantised: the largest of four vectors, and constants.
+/// - Activations behind products, with NEON: constants, which register tiles
+///   leave no register for. They would be loaded otherwise.
+/// - Attention: one vector that is known before the loop.
+/// - AMX: 32 columns of bf16 are turned in 32 registers.
+const CpuCase cpuCases[] = {
+    {"avx2",
+     "x86-64-v3",
+     "f32",
+     {{"attention", 1},
+      {"attention, dropout", 37},
+      {"attention_backward, dropout", 134},
+      {"product, activation", 1},
+      {"product, dropout", 39},
+      {"row, dropout", 62},
+      {"row, norm", 22},
+      {"row, quantised", 18},
+      {"row, softmax", 62}},
+     {{"product", "vfmadd231ps"},
+      {"product", "vpmaddubsw"},
+      {"product", "prefetcht0"},
+      {"attention", "vfmadd231ps"},
+      {"attention_backward", "vfmadd231ps"},
+      {"row, dropout", "vpmuludq"},
+      {"row, softmax", "vmaxps"},
+      {"row, optimizer", "vsqrtps"}}},
+    {"avx512",
+     "x86-64-v4",
+     "f32",
+     {{"attention", 1},
+      {"attention, dropout", 9},
+      {"attention_backward, dropout", 95},
+      {"product, dropout", 2},
+      {"row, derivative", 4},
+      {"row, dropout", 51},
+      {"row, softmax", 2}},
+     {{"product", "vfmadd231ps"},
+      {"product", "prefetcht0"},
+      {"attention", "vfmadd231ps"},
+      {"attention", "vreduceps"},
+      {"attention", "vscalefps"},
+      {"attention_backward", "vfmadd231ps"},
+      {"attention_backward", "vscalefps"},
+      {"row, dropout", "vpmuludq"},
+      {"row, softmax", "vmaxps"},
+      {"row, optimizer", "vsqrtps"}}},
+    {"avx512_bf16",
+     "znver4",
+     "bf16",
+     {{"attention", 1},
+      {"attention, dropout", 9},
+      {"attention_backward, dropout", 70},
+      {"row, derivative", 12},
+      {"row, dropout", 50}},
+     {{"product", "vdpbf16ps"},
+      {"product", "vpdpbusd"},
+      {"attention", "vdpbf16ps"},
+      {"attention", "vscalefps"},
+      {"attention_backward", "vdpbf16ps"},
+      {"attention_backward", "vscalefps"},
+      {"row, dropout", "vpmuludq"},
+      {"row, norm", "vcvtneps2bf16"},
+      {"row, optimizer", "vcvtneps2bf16"}}},
+    {"amx",
+     "sapphirerapids+amx",
+     "bf16",
+     {{"attention", 1},
+      {"attention, dropout", 9},
+      {"attention_backward, dropout", 91},
+      {"product, dropout", 2},
+      {"row, derivative", 4},
+      {"row, dropout", 51},
+      {"shared", 72}},
+     {{"product", "tdpbf16ps"},
+      {"product", "tdpbsud"},
+      {"attention", "tdpbf16ps"},
+      {"attention", "vscalefps"},
+      {"attention_backward", "tdpbf16ps"},
+      {"attention_backward", "vscalefps"},
+      {"row, dropout", "vpmuludq"},
+      {"row, norm", "vcvtneps2bf16"},
+      {"row, optimizer", "vcvtneps2bf16"}}},
+    {"neon",
+     "neoverse-n1",
+     "f32",
+     {{"attention", 1},
+      {"attention, dropout", 25},
+      {"attention_backward, dropout", 193},
+      {"product, activation", 8},
+      {"product, dropout", 16},
+      {"row, dropout", 5},
+      {"row, quantised", 14},
+      {"row, softmax", 99}},
+     {{"product", "fmla"},
+      {"product", "sdot"},
+      {"product", "prfm"},
+      {"attention", "fmla"},
+      {"attention_backward", "fmla"},
+      {"row, dropout", "umull"},
+      {"row, optimizer", "fsqrt"}}},
+    {"neon_bf16",
+     "neoverse-n2",
+     "bf16",
+     {{"attention", 1},
+      {"attention, dropout", 18},
+      {"attention_backward, dropout", 200},
+      {"product, activation", 8},
+      {"product, dropout", 16},
+      {"row, dropout", 4},
+      {"row, quantised", 14},
+      {"row, softmax", 105}},
+     {{"product", "bfdot"},
+      {"product", "sdot"},
+      {"attention", "fmla"},
+      {"attention_backward", "fmla"},
+      {"row, dropout", "umull"},
+      {"row, norm", "bfcvtn"},
+      {"row, optimizer", "bfcvtn"}}},
+};
+
+// Inner loops keep to the registers, and kernels have the instructions that
+// they are fast by.
+class Registers : public testing::TestWithParam<CpuCase> {};
+TEST_P(Registers, InnerLoopsKeepToThem) {
+  const CpuCase &wanted = GetParam();
+  KernelKinds kinds(wanted.cpu);
+  kinds.add("shakespeare.tfm", {{"drop", "0.1"}});
+  kinds.add("shakespeare.tfm", {{"layers", "1"},
+                                {"heads", "12"},
+                                {"width", "768"},
+                                {"context", "1024"},
+                                {"vocab", "50257"},
+                                {"train.batch", "4"},
+                                {"train.sequence", "1024"},
+                                {"train.precision", wanted.precision}});
+  kinds.add("gpt2.tfm", {{"layers", "1"},
+                         {"generate.weights", "int8"},
+                         {"generate.cache", "int8"}});
+  EXPECT_EQ(kinds.onStack, wanted.onStack);
+  for (auto [kind, instruction] : wanted.instructions)
+    EXPECT_TRUE(kinds.instructions[kind].count(instruction))
+        << kind << " without " << instruction;
+}
+INSTANTIATE_TEST_SUITE_P(Cpus, Registers, testing::ValuesIn(cpuCases),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
 
 } // namespace

@@ -30,6 +30,12 @@ struct DecodedInstruction {
   std::string mnemonic;
   /// Where a branch goes whose target stands in the instruction.
   std::optional<uint64_t> target;
+  /// Whether the next one may follow it, and whether it calls a function.
+  bool fallsThrough = true, isCall = false;
+  /// Whether it reads or writes the stack.
+  bool accessesStack = false;
+  /// Whether it names a vector, a mask or a tile.
+  bool usesVectors = false;
 };
 
 /// A function of an object file.
@@ -43,14 +49,11 @@ struct DecodedFunction {
 llvm::Expected<std::vector<DecodedFunction>>
 decodeFunctions(llvm::MemoryBufferRef object, const CpuMachine &target);
 
-/// Instructions [begin, end) of a function.
-struct CodeRange {
-  size_t begin, end;
-};
-
-/// The loops of a function without another in them: what lies between the
-/// target of a jump back and the jump.
-std::vector<CodeRange> innermostLoops(const DecodedFunction &function);
+/// The loops of a function without another in them, as flow graphs have them:
+/// from where a jump goes back to, all that leads to the jump. Each is its
+/// instructions, in the order in which they lie.
+std::vector<std::vector<const DecodedInstruction *>>
+innermostLoops(const DecodedFunction &function);
 
 } // namespace tfm
 

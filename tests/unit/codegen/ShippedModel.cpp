@@ -22,7 +22,8 @@ using namespace tfm;
 
 static const std::filesystem::path models = TFM_MODELS;
 
-ShippedModel::ShippedModel(const std::string &name, const Defines &defines) {
+ShippedModel::ShippedModel(const std::string &name, const Defines &defines,
+                           const KernelTarget &target) {
   FrontendOptions options;
   options.defines = defines;
   SourceManager sources;
@@ -34,7 +35,7 @@ ShippedModel::ShippedModel(const std::string &name, const Defines &defines) {
   diags.print(stream);
   EXPECT_TRUE(module) << errors;
   if (module)
-    EXPECT_TRUE(mlir::succeeded(prepare(*module, nativeTarget())));
+    EXPECT_TRUE(mlir::succeeded(prepare(*module, target)));
 }
 
 std::vector<std::string> tfm::shippedModels() {

@@ -25,7 +25,8 @@ namespace tfm {
 struct ShippedModel {
   using Defines = std::vector<std::pair<std::string, std::string>>;
   /// `name` is relative to models/, with its extension.
-  explicit ShippedModel(const std::string &name, const Defines &defines = {});
+  explicit ShippedModel(const std::string &name, const Defines &defines = {},
+                        const KernelTarget &target = nativeTarget());
 
   mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
   mlir::OwningOpRef<mlir::ModuleOp> module;
