@@ -10,7 +10,6 @@
 #include "runtime/comm/witness.h"
 
 #include "runtime/support/atomic_file.h"
-#include "runtime/support/checksum.h"
 #include "runtime/support/progress.h"
 #include "runtime/support/shell_word.h"
 
@@ -36,13 +35,20 @@ constexpr const char *libraryName = "libtfm_mpi.so";
 /// The environment variable that names it.
 constexpr const char *libraryVariable = "TFM_MPI";
 
-/// Of the executable, with a slash at its end; empty where nobody knows.
-std::string ownFolder() {
-  std::array<char, 4096> path{};
+/// The library beside the executable; its name alone where nobody knows where
+/// that is.
+std::string besideProgram() {
+  std::string path(4096, '\0');
   ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
-  std::string text(path.data(),
-                   static_cast<size_t>(std::max<ssize_t>(0, length)));
-  return text.substr(0, text.rfind('/') + 1);
+  path.resize(static_cast<size_t>(std::max<ssize_t>(0, length)));
+  path.resize(path.rfind('/') + 1);
+  return path + libraryName;
+}
+
+/// The environment variable; empty where there is none.
+const char *textOf(const char *name) {
+  const char *text = std::getenv(name);
+  return text ? text : "";
 }
 
 /// 0 where it is none.
@@ -144,33 +150,30 @@ static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
            "build it without, or let each process work alone with "
            "--processes none",
            purpose);
-  auto variable = [](const char *name) {
-    const char *text = std::getenv(name);
-    return std::string(text ? text : "");
-  };
   bool isStep = launch && launch->launcher == "srun";
   // Open MPI's launcher names who dies itself.
   if (launch && (isStep || std::getenv("PMI_RANK")))
-    startWitness(launch->name(), isStep ? variable("SLURM_JOB_ID") + "." +
-                                              variable("SLURM_STEP_ID")
-                                        : "");
+    startWitness(launch->name(),
+                 isStep ? fmt::format("{}.{}", textOf("SLURM_JOB_ID"),
+                                      textOf("SLURM_STEP_ID"))
+                        : "");
   // The file that the user names, else that beside the program, else from where
   // the system looks for libraries.
-  const std::string beside = ownFolder() + libraryName;
-  std::string path = variable(libraryVariable);
+  const std::string beside = besideProgram();
+  std::string path = textOf(libraryVariable), shown, advice;
   bool isNamed = !path.empty();
-  if (!isNamed)
+  if (isNamed) {
+    if (path.find('/') == std::string::npos)
+      path.insert(0, "./");
+    shown = fmt::format("{}, which {} names,", path, libraryVariable);
+    advice = fmt::format("name there what `tfmc mpi` has made, or unset {}",
+                         libraryVariable);
+  } else {
+    // One beside the program is not read where another is named.
     path = access(beside.c_str(), F_OK) == 0 ? beside : libraryName;
-  else if (path.find('/') == std::string::npos)
-    path.insert(0, "./");
-  // One beside the program is not read where another is named.
-  std::string shown =
-      isNamed ? fmt::format("{}, which {} names,", path, libraryVariable)
-              : path;
-  std::string advice =
-      isNamed ? fmt::format("name there what `tfmc mpi` has made, or unset {}",
-                            libraryVariable)
-              : fmt::format("make it with `tfmc mpi -o {}`", shellWord(beside));
+    shown = path;
+    advice = fmt::format("make it with `tfmc mpi -o {}`", shellWord(beside));
+  }
   // Parts of an MPI find what they call among the symbols of the program.
   bool isWhole = tfm::isWhole(path);
   void *library =
@@ -234,7 +237,8 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
   try {
     return join(launch, isAsked, options.timeout.value_or(600));
   } catch (const std::runtime_error &error) {
-    throw NotJoined((launch ? launch->name() + ": " : "") + error.what());
+    throw NotJoined(fmt::format("{}{}{}", launch ? launch->name() : "",
+                                launch ? ": " : "", error.what()));
   }
 }
 
@@ -248,19 +252,18 @@ int endLaunch(const std::string &message, int status) {
   dismissWitness(/*endsAll=*/true);
   usleep(200'000); // MPICH's launcher drops what it has not read by then
   // PMI's own words, of which MPICH's library has no call before MPI_Init.
-  std::string abort = "cmd=abort exitcode=" + std::to_string(status) + "\n";
+  std::string abort = fmt::format("cmd=abort exitcode={}\n", status);
   if (auto pmi = static_cast<int>(numberIn(std::getenv("PMI_FD"))); pmi > 0)
     (void)!write(pmi, abort.data(), abort.size());
   return status;
 }
 
-void requireSameProgram(Processes &processes, std::string_view command) {
+void requireSameProgram(Processes &processes, const std::string &command) {
   processes.requireSame("another command", command,
                         "start all of them with the same one");
-  processes.requireSame(
-      "another program",
-      checksumOf(readFile("/proc/self/exe", "the program itself")),
-      "copy it to all machines");
+  processes.requireSame("another program",
+                        readFile("/proc/self/exe", "the program itself"),
+                        "copy it to all machines");
 }
 
 } // namespace tfm

@@ -22,8 +22,8 @@ namespace tfm {
 /// What a launcher has told a process.
 struct Launch {
   std::string_view launcher;
-  int64_t size;     ///< processes that it has started
-  std::string rank; ///< of this one among them; empty where nobody says it
+  int64_t size;          ///< processes that it has started
+  std::string_view rank; ///< of this one; empty where nobody says it
 
   /// For messages: `process 3 (node-7)`, or of `this process`.
   std::string name() const;
@@ -72,7 +72,7 @@ int endLaunch(const std::string &message, int status);
 
 /// Throws AgreedError where not all processes run the same executable, or
 /// another command of it.
-void requireSameProgram(Processes &processes, std::string_view command);
+void requireSameProgram(Processes &processes, const std::string &command);
 
 } // namespace tfm
 

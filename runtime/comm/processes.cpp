@@ -9,16 +9,18 @@
 
 #include "runtime/comm/witness.h"
 
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/checksum.h"
 #include "runtime/support/control_groups.h"
 #include "runtime/support/error.h"
 #include "runtime/support/progress.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cerrno>
+#include <cmath>
+#include <ctime>
 #include <fmt/format.h>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <unistd.h>
 
 namespace tfm {
@@ -50,38 +52,42 @@ bool Patience::lasts() {
 
 Deadline::Deadline(double seconds, std::string message)
     : seconds(seconds), message(std::move(message)) {
-  running.lock();
-  guard = std::thread(&Deadline::watch, this);
+  sem_init(&over, 0, 0);
+  isWatched = pthread_create(&guard, nullptr, watch, this) == 0;
 }
 
 Deadline::~Deadline() {
-  running.unlock();
-  guard.join();
+  sem_post(&over);
+  if (isWatched)
+    pthread_join(guard, nullptr);
 }
 
-void Deadline::watch() {
-  std::chrono::duration<double> patience(std::min(seconds, 1e9));
-  if (running.try_lock_for(patience)) {
-    running.unlock();
-    return;
-  }
-  say("error: " + message + "\n");
-  dismissWitness(/*endsAll=*/true);
-  _exit(1);
+void *Deadline::watch(void *deadline) {
+  auto &own = *static_cast<Deadline *>(deadline);
+  double end = now() + std::min(own.seconds, 1e9), whole = std::floor(end);
+  timespec until{static_cast<time_t>(whole),
+                 static_cast<long>((end - whole) * 1e9)};
+  while (sem_clockwait(&own.over, CLOCK_MONOTONIC, &until) != 0)
+    if (errno == ETIMEDOUT) {
+      say("error: " + own.message + "\n");
+      dismissWitness(/*endsAll=*/true);
+      _exit(1);
+    }
+  return nullptr;
 }
 
 /// A checksum of the names of the control groups that this process is in.
 static uint64_t groupsOfProcess() {
-  std::ifstream file(ownControlGroups);
-  const std::string names{std::istreambuf_iterator<char>(file), {}};
-  return std::hash<std::string>()(names);
+  if (!fileExists(ownControlGroups))
+    return 0;
+  return std::hash<std::string>()(
+      readFile(ownControlGroups, "the control groups"));
 }
 
 Processes::Introduction Processes::introduction() {
   Introduction own;
   own.host = ownHost();
-  if (sched_getaffinity(0, sizeof own.processors, &own.processors) != 0)
-    CPU_ZERO(&own.processors);
+  (void)sched_getaffinity(0, sizeof own.processors, &own.processors);
   own.groups = groupsOfProcess();
   own.number = getpid();
   return own;
@@ -120,9 +126,14 @@ std::string Processes::list() const {
   return lines;
 }
 
+/// Out of line, as both that lose one are.
+[[noreturn]] static void lose(const std::string &why) {
+  throw LostProcess(why);
+}
+
 void Processes::fail() const {
-  throw LostProcess(std::string("messages between processes have failed: ") +
-                    transport.problem(&transport));
+  lose(fmt::format("messages between processes have failed: {}",
+                   transport.problem(&transport)));
 }
 
 Processes::Request Processes::send(int to, Channel channel,
@@ -144,35 +155,32 @@ Processes::Request Processes::receive(int from, Channel channel,
   return {number, from};
 }
 
-bool Processes::isOver(const Request &request) {
-  int32_t state = transport.test(&transport, request.number);
-  if (state == TFM_REQUEST_FAILED)
-    fail();
-  return state == TFM_REQUEST_OVER;
+bool Processes::isOver(Request &request) {
+  if (request.isUnderWay()) {
+    int32_t state = transport.test(&transport, request.number);
+    if (state == TFM_REQUEST_FAILED)
+      fail();
+    if (state == TFM_REQUEST_OVER)
+      request.number = -1;
+  }
+  return !request.isUnderWay();
 }
 
-size_t Processes::notOver(std::span<Request> requests) {
-  size_t left = 0;
-  for (const Request &request : requests)
-    if (!isOver(request))
-      requests[left++] = request;
-  return left;
-}
-
-void Processes::giveUp(std::span<const Request> waiting) const {
-  std::string names;
-  for (const Request &request : waiting)
-    if (std::string name = this->name(request.peer);
-        names.find(name) == std::string::npos)
-      names += (names.empty() ? "" : ", ") + name;
-  giveUp(names);
+void Processes::nameIfLate(Request &request, std::string &names) {
+  if (isOver(request))
+    return;
+  std::string name = this->name(request.peer);
+  if (names.find(name) != std::string::npos)
+    return;
+  if (!names.empty())
+    names += ", ";
+  names += name;
 }
 
 void Processes::giveUp(const std::string &whom) const {
-  throw LostProcess(fmt::format("nothing has come from {} for {:g} s: it "
-                                "hangs, waits for another one that does, or "
-                                "needs more time (--timeout)",
-                                whom, timeout));
+  lose(fmt::format("nothing has come from {} for {:g} s: it hangs, waits for "
+                   "another one that does, or needs more time (--timeout)",
+                   whom, timeout));
 }
 
 void Processes::say(int to, std::span<const std::byte> bytes) {
@@ -193,36 +201,45 @@ void Processes::hear(int from, std::span<std::byte> bytes) {
 
 void Processes::wait() {
   Patience patience = this->patience();
-  while (!pending.empty()) {
-    size_t left = notOver(pending);
-    bool moved = left < pending.size();
-    pending.erase(pending.begin() + static_cast<ptrdiff_t>(left),
-                  pending.end());
-    if (moved)
+  for (size_t before = pending.size(); before > 0;) {
+    size_t left = 0;
+    for (Request &request : pending)
+      left += !isOver(request);
+    if (left < before) {
       patience.reward();
-    else if (!patience.wait())
-      giveUp(pending);
+    } else if (!patience.wait()) {
+      std::string late;
+      for (Request &request : pending)
+        nameIfLate(request, late);
+      if (!late.empty())
+        giveUp(late);
+    }
+    before = left;
   }
+  pending.clear();
+}
+
+void Processes::spread(std::span<std::byte> bytes) {
+  if (isFirst())
+    for (int i = 1; i < count(); ++i)
+      say(i, bytes);
+  else
+    hear(0, bytes);
+  wait();
 }
 
 void Processes::gatherBytes(std::span<const std::byte> own,
                             std::span<std::byte> all) {
   // Through the first process: so it knows who is missing.
-  auto part = [&](int rank) {
-    return all.subspan(static_cast<size_t>(rank) * own.size(), own.size());
-  };
   if (isFirst()) {
-    std::ranges::copy(own, part(0).begin());
+    std::ranges::copy(own, all.begin());
     for (int i = 1; i < count(); ++i)
-      hear(i, part(i));
+      hear(i, all.subspan(static_cast<size_t>(i) * own.size(), own.size()));
     wait();
-    for (int i = 1; i < count(); ++i)
-      say(i, all);
   } else {
     say(0, own);
-    hear(0, all);
   }
-  wait();
+  spread(all);
 }
 
 std::string Processes::gatherBytes(std::span<const std::byte> own) {
@@ -255,26 +272,20 @@ std::vector<std::string> Processes::collect(const std::string &own) {
 }
 
 std::string Processes::fromFirst(std::string own) {
-  own.resize(gather(uint64_t{own.size()})[0]);
-  if (isFirst())
-    for (int i = 1; i < count(); ++i)
-      say(i, std::as_bytes(std::span(own)));
-  else
-    hear(0, std::as_writable_bytes(std::span(own)));
-  wait();
+  own.resize(ofFirst(own.size()));
+  spread(std::as_writable_bytes(std::span(own)));
   return own;
 }
 
 void Processes::meet() { (void)sum(0); }
 
-void Processes::requireSame(std::string_view what, std::string_view checksum,
-                            std::string_view advice) {
-  constexpr size_t length = 32;
-  std::string own(checksum);
-  own.resize(length);
-  std::string all = gatherBytes(std::as_bytes(std::span(own)));
+void Processes::requireSame(const char *what, const std::string &told,
+                            const char *advice) {
+  std::array<char, 16> own{};
+  checksumOf(told).copy(own.data(), own.size());
+  Gathered<std::array<char, 16>> all = gather(own);
   for (int i = 1; i < count(); ++i)
-    if (all.compare(static_cast<size_t>(i) * length, length, all, 0, length))
+    if (all[static_cast<size_t>(i)] != all[0])
       throw AgreedError(
           fmt::format("{} has {} than {}: {}", name(i), what, name(0), advice));
 }

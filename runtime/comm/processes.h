@@ -12,12 +12,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
+#include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 namespace tfm {
@@ -56,12 +56,14 @@ public:
   Deadline &operator=(const Deadline &) = delete;
 
 private:
-  void watch();
+  /// Of a deadline, until it is over.
+  static void *watch(void *deadline);
 
   double seconds;
   std::string message;
-  std::timed_mutex running; ///< held until it is over
-  std::thread guard;
+  sem_t over;
+  pthread_t guard;
+  bool isWatched; ///< else the system has no thread for it
 };
 
 class Processes;
@@ -120,38 +122,44 @@ public:
     return Gathered<T>(*this, own);
   }
   int64_t sum(int64_t own);
+  /// What the first process gives, in all of them.
+  template <typename T> T ofFirst(T own) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    spread(std::as_writable_bytes(std::span(&own, 1)));
+    return own;
+  }
+  std::string fromFirst(std::string own);
   /// What each of them gives, by rank, in the first process; in the others
   /// nothing.
   std::vector<std::string> collect(const std::string &own);
-  /// What the first process gives, in all of them.
-  std::string fromFirst(std::string own);
   /// Returns when all of them are here.
   void meet();
 
-  /// Throws AgreedError, which says who has another `what` than the first
-  /// process, and `advice`.
-  void requireSame(std::string_view what, std::string_view checksum,
-                   std::string_view advice);
+  /// Throws AgreedError where not all of them are `told` the same (of which
+  /// checksums are compared): it says who has `what`, another one than the
+  /// first process, and `advice`.
+  void requireSame(const char *what, const std::string &told,
+                   const char *advice);
 
-  /// A message that is on its way.
+  /// A message that is on its way, or one that is over.
   struct Request {
-    int64_t number;
-    int peer;
+    int64_t number = -1; ///< below 0: over
+    int peer = 0;
+
+    bool isUnderWay() const { return number >= 0; }
   };
   /// Begin a message, of TFM_TRANSPORT_BYTES at most. The bytes must stay, and
   /// those to come must not be looked at, until it is over.
   Request send(int to, Channel channel, std::span<const std::byte> bytes);
   Request receive(int from, Channel channel, std::span<std::byte> bytes);
-  /// Also moves on whatever there is to be moved. Not to be asked again of one
-  /// that is over.
-  bool isOver(const Request &request);
-  /// Puts those first that are not over; returns how many they are.
-  size_t notOver(std::span<Request> requests);
+  /// Also moves on whatever there is to be moved.
+  bool isOver(Request &request);
   Patience patience() const { return Patience(watch, timeout); }
   /// For how many seconds one waits for another.
   double longestWait() const { return timeout; }
-  /// Throws LostProcess, which names those that these wait for, or others.
-  [[noreturn]] void giveUp(std::span<const Request> waiting) const;
+  /// Adds to `names` whom a message waits for that is not over by now, once.
+  void nameIfLate(Request &request, std::string &names);
+  /// Throws LostProcess: these have been waited for long enough.
   [[noreturn]] void giveUp(const std::string &whom) const;
 
   /// Ends this process's part, when all have come so far; the last call. Where
@@ -167,6 +175,8 @@ private:
   void hear(int from, std::span<std::byte> bytes);
   /// Until all that was said and is to be heard is over.
   void wait();
+  /// Those of the first process come to all.
+  void spread(std::span<std::byte> bytes);
   void gatherBytes(std::span<const std::byte> own, std::span<std::byte> all);
   std::string gatherBytes(std::span<const std::byte> own);
   [[noreturn]] void fail() const;

@@ -13,14 +13,16 @@
 
 namespace tfm {
 
-SeparateWork::SeparateWork(Processes &processes) : processes(processes) {
-  if (processes.isFirst())
-    for (int rank = 1; rank < processes.count(); ++rank)
-      peers.push_back({rank, processes.patience()});
-  else
-    peers.push_back({0, processes.patience()});
-  for (Peer &peer : peers)
+SeparateWork::SeparateWork(Processes &processes)
+    : processes(processes),
+      peers(
+          static_cast<size_t>(processes.isFirst() ? processes.count() - 1 : 1),
+          Peer{processes.patience()}) {
+  int rank = processes.isFirst() ? 1 : 0;
+  for (Peer &peer : peers) {
+    peer.rank = rank++;
     listen(peer);
+  }
 }
 
 void SeparateWork::listen(Peer &peer) {
@@ -37,10 +39,8 @@ void SeparateWork::tell(Peer &peer, bool ends) {
 
 void SeparateWork::exchange() {
   for (Peer &peer : peers) {
-    if (peer.going && processes.isOver(*peer.going))
-      peer.going.reset();
-    if (peer.coming && processes.isOver(*peer.coming)) {
-      peer.coming.reset();
+    (void)processes.isOver(peer.going);
+    if (peer.coming.isUnderWay() && processes.isOver(peer.coming)) {
       peer.patience.reward();
       stops |= peer.heard.stops;
       if (!peer.heard.ends)
@@ -52,7 +52,7 @@ void SeparateWork::exchange() {
     return;
   told = time;
   for (Peer &peer : peers)
-    if (!peer.going && !peer.said.ends)
+    if (!peer.going.isUnderWay() && !peer.said.ends)
       tell(peer, /*ends=*/false);
 }
 
@@ -69,28 +69,24 @@ bool SeparateWork::goOn(bool ownStops) {
   return stops;
 }
 
-template <typename Over> void SeparateWork::wait(Peer &peer, Over isOver) {
-  for (peer.patience.reward(); !isOver(); exchange())
+void SeparateWork::wait(Peer &peer, bool toEnd) {
+  for (peer.patience.reward();
+       toEnd ? !peer.heard.ends : peer.going.isUnderWay(); exchange())
     if (!peer.patience.wait())
       processes.giveUp(processes.name(peer.rank));
 }
 
 bool SeparateWork::end(bool ownStops) {
   stops |= ownStops;
-  auto tellEnd = [&] {
-    for (Peer &peer : peers) {
-      wait(peer, [&] { return !peer.going; });
-      tell(peer, /*ends=*/true);
-      wait(peer, [&] { return !peer.going; });
-    }
-  };
   // The last words are those of the first process, when all others have ended.
-  if (!processes.isFirst())
-    tellEnd();
-  for (Peer &peer : peers)
-    wait(peer, [&] { return peer.heard.ends; });
-  if (processes.isFirst())
-    tellEnd();
+  for (bool tells : {!processes.isFirst(), processes.isFirst()})
+    for (Peer &peer : peers) {
+      wait(peer, /*toEnd=*/!tells);
+      if (!tells)
+        continue;
+      tell(peer, /*ends=*/true);
+      wait(peer, /*toEnd=*/false);
+    }
   return stops;
 }
 

@@ -10,7 +10,6 @@
 
 #include "runtime/comm/processes.h"
 
-#include <optional>
 #include <vector>
 
 namespace tfm {
@@ -36,17 +35,18 @@ private:
     bool stops, ends;
   };
   struct Peer {
-    int rank;
     Patience patience; ///< with which words are awaited
+    int rank = 0;
     Word said{}, heard{};
-    std::optional<Processes::Request> going{}, coming{};
+    Processes::Request going{}, coming{};
   };
   /// Takes what has come, and begins to tell what is to be told by now.
   void exchange();
   void tell(Peer &peer, bool ends);
   void listen(Peer &peer);
-  /// Until `isOver()`, for as long as words come from the peer.
-  template <typename Over> void wait(Peer &peer, Over isOver);
+  /// Until the peer's work has come `toEnd`, or the latest word to it has gone,
+  /// for as long as words come from it.
+  void wait(Peer &peer, bool toEnd);
 
   Processes &processes;
   std::vector<Peer> peers; ///< all others for the first, which is theirs

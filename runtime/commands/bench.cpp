@@ -268,7 +268,7 @@ SharedTiming timeUpdates(const SampleModel &sample, Processes &processes,
   int repeats = std::clamp(
       static_cast<int>(1.0 / (static_cast<double>(micros) * micro)), 3, 1000);
   // As many for all.
-  repeats = processes.gather(repeats)[0];
+  repeats = processes.ofFirst(repeats);
   SharedTiming timing = {.processes = processes.count()};
   double began = now();
   for (int i = 0; i < repeats; ++i) {
@@ -296,8 +296,9 @@ std::vector<std::string_view> productsOf(const tfm_variant &variant) {
 void requireFunction(const Model &model, const std::string &name,
                      bool sharesTraining) {
   if (sharesTraining && name != TFM_TRAIN)
-    throw InputError("several processes time train together, and not " + name +
-                     ": add --processes none");
+    throw InputError(fmt::format("several processes time train together, and "
+                                 "not {}: add --processes none",
+                                 name));
   if (model.find(name))
     return;
   std::string known;
@@ -376,9 +377,11 @@ ordered_json asJson(const BenchResult &result) {
   if (result.shared) {
     ordered_json &update = answer["update_of_processes"];
     update["processes"] = result.shared->processes;
-    update["milliseconds"] = result.shared->update * 1e3;
-    update["exchange_milliseconds"] = result.shared->waited * 1e3;
-    update["hidden_exchange_milliseconds"] = result.shared->hidden * 1e3;
+    for (auto [name, seconds] :
+         {std::pair("milliseconds", result.shared->update),
+          std::pair("exchange_milliseconds", result.shared->waited),
+          std::pair("hidden_exchange_milliseconds", result.shared->hidden)})
+      update[name] = seconds * 1e3;
   }
   return answer;
 }

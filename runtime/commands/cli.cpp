@@ -580,18 +580,18 @@ void leaveTreesToProcessors(const tfm_model &model, TrainCommand &command) {
   command.device = "cpu";
 }
 
-void execute(const tfm_model &model, const CLI::App &app, Commands &commands,
-             std::unique_ptr<Processes> &processes) {
+void execute(const tfm_model &model, const std::string &command,
+             Commands &commands, std::unique_ptr<Processes> &processes) {
   // A file that would grow past `ulimit -f` is an error of writing it.
   std::signal(SIGXFSZ, SIG_IGN);
   CommonOptions *shared = nullptr;
-  if (app.got_subcommand("train"))
+  if (command == "train")
     shared = &commands.training;
-  else if (app.got_subcommand("eval"))
+  else if (command == "eval")
     shared = &commands.evaluation;
-  else if (app.got_subcommand("generate") && !commands.generation.interactive)
+  else if (command == "generate" && !commands.generation.interactive)
     shared = &commands.generation;
-  else if (app.got_subcommand("bench"))
+  else if (command == "bench")
     shared = &commands.benchmark;
   if (shared) {
     processes = joinProcesses(shared->sharing);
@@ -600,11 +600,12 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands,
   if (int64_t tasks = tasksOfScript(environmentVariable);
       tasks > 1 && shared == &commands.training &&
       shared->sharing.wanted == "auto")
-    say("note: this job of Slurm has " + std::to_string(tasks) +
-        " tasks, but one process trains, alone: `srun` starts all of them\n");
+    say(fmt::format("note: this job of Slurm has {} tasks, but one process "
+                    "trains, alone: `srun` starts all of them\n",
+                    tasks));
   if (processes) {
     nameInCrashes(processes->name());
-    requireSameProgram(*processes, app.get_subcommands().front()->get_name());
+    requireSameProgram(*processes, command);
   }
   if (processes && shared->data == "-")
     throw AgreedError("--data - is read by each process, but standard input "
@@ -618,24 +619,24 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands,
   // Nobody reads before the first process has written.
   if (processes)
     processes->meet();
-  if (app.got_subcommand("train")) {
+  if (command == "train") {
     handleSignalsOfTraining(commands.training.speaks(), processes != nullptr);
     leaveTreesToProcessors(model, commands.training);
     tfm_model own = on(commands.training);
     train(own, std::move(commands.training), interrupted);
-  } else if (app.got_subcommand("generate")) {
+  } else if (command == "generate") {
     generate(on(commands.generation), commands.generation);
-  } else if (app.got_subcommand("eval")) {
+  } else if (command == "eval") {
     evaluate(on(commands.evaluation), commands.evaluation);
-  } else if (app.got_subcommand("predict")) {
+  } else if (command == "predict") {
     predict(on(commands.prediction), commands.prediction);
-  } else if (app.got_subcommand("data")) {
+  } else if (command == "data") {
     showData(model, commands.data);
-  } else if (app.got_subcommand("logits")) {
+  } else if (command == "logits") {
     writeLogits(on(commands.logits), commands.logits, commands.logitsPath);
-  } else if (app.got_subcommand("export")) {
+  } else if (command == "export") {
     exportWeights(modelFor(model, "cpu"), commands.exportation);
-  } else if (app.got_subcommand("bench")) {
+  } else if (command == "bench") {
     bench(on(commands.benchmark), commands.benchmark);
   } else {
     info(model, commands.information);
@@ -673,20 +674,23 @@ int runCommand(const tfm_model &model, int argc, char **argv,
     std::fputs(wrong.c_str(), stderr);
     return 2;
   }
-  execute(model, app, commands, processes);
+  std::vector<CLI::App *> given = app.get_subcommands();
+  execute(model, given.empty() ? "info" : given.front()->get_name(), commands,
+          processes);
   return 0;
 }
 
 /// Tells what ends this process, and with `processes` all of them.
-int endWithError(Processes *processes, const std::string &message) {
+int endWithError(Processes *processes, std::string message) {
+  message = printable(message);
   dismissWitness();
   if (!processes) {
-    say("error: " + message + "\n");
+    say(fmt::format("error: {}\n", message));
     return 1;
   }
   if (!processes->isFirst())
     waitForTheFirst();
-  say("error: " + printable(processes->name()) + ": " + message + "\n");
+  say(fmt::format("error: {}: {}\n", printable(processes->name()), message));
   usleep(200'000); // MPICH's launcher drops what it has not read by then
   processes->abort(1);
   return 1;
@@ -708,26 +712,25 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
     return leave(runCommand(model, argc, argv, processes));
   } catch (const AgreedError &error) {
     if (speaks())
-      say("error: " + printable(error.what()) + "\n");
+      say(fmt::format("error: {}\n", printable(error.what())));
     return leave(1);
   } catch (const NotJoined &error) {
-    return endLaunch("error: " + printable(error.what()) + "\n", 1);
+    return endLaunch(fmt::format("error: {}\n", printable(error.what())), 1);
   } catch (const InputError &error) {
-    return endWithError(processes.get(), printable(error.what()));
+    return endWithError(processes.get(), error.what());
   } catch (const FatalError &error) {
-    return endWithError(processes.get(), printable(error.what()));
+    return endWithError(processes.get(), error.what());
   } catch (const Interrupted &error) {
     if (speaks() && *error.what())
       std::fprintf(stderr, "%s\n", error.what());
     return leave(130);
   } catch (const std::bad_alloc &) {
-    return endWithError(processes.get(),
-                        "out of memory: " + std::string(model.name) +
-                            " takes up to " +
-                            byteText(chooseVariant(model).arena_bytes) +
-                            " (`info` shows what for), and its data "
-                            "and tokenizer more, but there is " +
-                            byteText(memoryLimit()));
+    return endWithError(
+        processes.get(),
+        fmt::format("out of memory: {} takes up to {} (`info` shows what for), "
+                    "and its data and tokenizer more, but there is {}",
+                    model.name, byteText(chooseVariant(model).arena_bytes),
+                    byteText(memoryLimit())));
   } catch (const std::exception &error) {
     leaveWithBug(error.what());
   }

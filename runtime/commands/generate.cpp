@@ -13,7 +13,6 @@
 #include "runtime/commands/signals.h"
 #include "runtime/device/choose_device.h"
 #include "runtime/model/memory_needed.h"
-#include "runtime/support/checksum.h"
 #include "runtime/support/error.h"
 #include "runtime/support/progress.h"
 #include "runtime/support/read_json.h"
@@ -425,7 +424,7 @@ void requireSameOptions(Processes &processes, const GenerateOptions &options,
     pack(told, token);
     pack(told, bias);
   }
-  processes.requireSame("other options", checksumOf(told),
+  processes.requireSame("other options", told,
                         "give all of them the same ones");
 }
 
@@ -438,7 +437,7 @@ void requireSamePrompts(Processes &processes, const PromptList &prompts,
   processes.requireSame(reader.chatTemplate()
                             ? "another tokenizer or chat template"
                             : "another tokenizer",
-                        checksumOf(told), "give all of them the same files");
+                        told, "give all of them the same files");
 }
 
 /// Has Ctrl-C end all texts: what is written until then is shown, and counted.
@@ -458,21 +457,23 @@ std::unique_ptr<TextShow> showFor(const GenerateCommand &command,
   return std::make_unique<PlainTexts>(texts);
 }
 
-/// How many prompts have one of these texts.
-int64_t promptsWith(std::span<const size_t> numbers, const Texts &texts) {
-  std::set<size_t> prompts;
-  for (size_t number : numbers)
-    prompts.insert(texts.placeOf(number));
-  return static_cast<int64_t>(prompts.size());
+/// Continues the prompts of which there are tokens. Returns how many of them
+/// have a text that failed.
+int64_t continueThose(LogitsSource &logits, const Texts &texts,
+                      const std::vector<std::vector<int32_t>> &tokens,
+                      TextAudience &audience) {
+  std::set<size_t> failed;
+  for (size_t text : generateAll(logits, texts.tokenizer, tokens, texts.copies,
+                                 texts.options, audience))
+    failed.insert(texts.placeOf(text));
+  return static_cast<int64_t>(failed.size());
 }
 
-/// Shows texts as they come. Returns how many prompts have one that failed.
+/// The same of all prompts; shows texts as they come.
 int64_t continueAlone(LogitsSource &logits, const Texts &texts,
                       TextShow &show) {
   try {
-    return promptsWith(generateAll(logits, texts.tokenizer, texts.tokens,
-                                   texts.copies, texts.options, show),
-                       texts);
+    return continueThose(logits, texts, texts.tokens, show);
   } catch (...) {
     show.breakOff();
     throw;
@@ -495,9 +496,7 @@ int64_t continueTogether(LogitsSource &logits, const Texts &texts,
             texts.copies *
             std::ranges::count_if(own, [](auto &one) { return !one.empty(); })),
         fmt::format(" of the first of {} processes", count));
-  int64_t failed = promptsWith(generateAll(logits, texts.tokenizer, own,
-                                           texts.copies, texts.options, kept),
-                               texts);
+  int64_t failed = continueThose(logits, texts, own, kept);
   kept.awaitOthers();
   failed = processes.sum(failed);
   kept.showAll(processes, show);
@@ -516,8 +515,8 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   std::time_t now = std::time(nullptr);
   if (processes) {
     requireSameOptions(*processes, options, command.count);
-    now = processes->gather(now)[0];
-    options.seed = processes->gather(options.seed)[0]; // that nobody has named
+    now = processes->ofFirst(now);
+    options.seed = processes->ofFirst(options.seed); // that nobody has named
   }
   const PromptReader reader(descriptor, command, recipe, *tokenizer);
   if (reader.chatTemplate() && !command.ignoreEos)

@@ -120,17 +120,17 @@ std::vector<int32_t> PromptReader::tokens(std::string_view text,
 
 /// Those of a file, or the one.
 static std::vector<Prompt> promptsFor(const GenerateCommand &command) {
-  auto read = [&](auto text) {
-    std::string own = command.speaks() ? text() : std::string();
-    return command.processes ? command.processes->fromFirst(own) : own;
-  };
   const std::string &file = command.prompts;
+  std::string text;
+  if (command.speaks())
+    text = file.empty()
+               ? promptOf(command)
+               : readFile(file == "-" ? std::string(standardInput) : file,
+                          "the prompts");
+  if (command.processes)
+    text = command.processes->fromFirst(std::move(text));
   if (file.empty())
-    return {{read([&] { return promptOf(command); }), "", ""}};
-  std::string text = read([&] {
-    return readFile(file == "-" ? std::string(standardInput) : file,
-                    "the prompts");
-  });
+    return {{std::move(text), "", ""}};
   std::string name = file == "-" ? "standard input" : file;
   std::set<std::string> unread;
   std::vector<Prompt> prompts = promptsOf(text, name, command.chat, unread);

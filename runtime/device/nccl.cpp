@@ -47,9 +47,10 @@ void Nccl::check(nccl::Result result, const char *what,
   if (result == nccl::success)
     return;
   const char *more = call.ncclGetLastError(communicator);
-  throw DeviceError(
-      fmt::format("NCCL cannot {}: {}{}", what, call.ncclGetErrorString(result),
-                  more && *more ? fmt::format(" ({})", more) : ""));
+  bool hasMore = more && *more;
+  throw DeviceError(fmt::format(
+      "NCCL cannot {}: {}{}{}{}", what, call.ncclGetErrorString(result),
+      hasMore ? " (" : "", hasMore ? more : "", hasMore ? ")" : ""));
 }
 
 NcclLink::NcclLink(const CudaDriver &driver, cuda::DeviceNumber gpu,
@@ -60,7 +61,7 @@ NcclLink::NcclLink(const CudaDriver &driver, cuda::DeviceNumber gpu,
   nccl::UniqueId id = {};
   if (processes.isFirst())
     library.check(library.call.ncclGetUniqueId(&id), "begin");
-  id = processes.gather(id)[0];
+  id = processes.ofFirst(id);
   library.check(library.call.ncclCommInitRank(&communicator, processes.count(),
                                               id, processes.rank()),
                 "join the GPUs of the processes");
@@ -87,15 +88,19 @@ void NcclLink::requireOwnGpus(cuda::DeviceNumber gpu) const {
             processes.name(static_cast<int>(i))));
 }
 
-template <typename Operation>
-void NcclLink::ask(std::span<const Share> shares, const char *what,
-                   Operation operation) {
+void NcclLink::ask(std::span<const Share> shares, bool sums) {
+  const char *what = sums ? "sum up gradients" : "copy parameters";
   library.check(library.call.ncclGroupStart(), what, communicator);
   int owner = 0;
   for (const Share &share : shares) {
+    auto *values = reinterpret_cast<void *>(arena + share.offset);
     if (share.floats > 0)
-      library.check(operation(reinterpret_cast<void *>(arena + share.offset),
-                              share.floats, owner),
+      library.check(sums ? library.call.ncclReduce(values, values, share.floats,
+                                                   nccl::float32, nccl::sum,
+                                                   owner, communicator, stream)
+                         : library.call.ncclBroadcast(
+                               values, values, share.floats, nccl::float32,
+                               owner, communicator, stream),
                     what, communicator);
     ++owner;
   }
@@ -103,17 +108,11 @@ void NcclLink::ask(std::span<const Share> shares, const char *what,
 }
 
 void NcclLink::sum(std::span<const Share> shares) {
-  ask(shares, "sum up gradients", [&](void *values, size_t floats, int owner) {
-    return library.call.ncclReduce(values, values, floats, nccl::float32,
-                                   nccl::sum, owner, communicator, stream);
-  });
+  ask(shares, /*sums=*/true);
 }
 
 void NcclLink::copy(std::span<const Share> shares) {
-  ask(shares, "copy parameters", [&](void *values, size_t floats, int owner) {
-    return library.call.ncclBroadcast(values, values, floats, nccl::float32,
-                                      owner, communicator, stream);
-  });
+  ask(shares, /*sums=*/false);
 }
 
 void NcclLink::wait() {

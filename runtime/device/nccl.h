@@ -101,10 +101,8 @@ public:
 
 private:
   void requireOwnGpus(cuda::DeviceNumber gpu) const;
-  /// Asks for an operation on each share, all of them together.
-  template <typename Operation>
-  void ask(std::span<const Share> shares, const char *what,
-           Operation operation);
+  /// Asks for the sum or the copy of each share, all of them together.
+  void ask(std::span<const Share> shares, bool sums);
 
   const CudaDriver &driver;
   cuda::Stream stream;

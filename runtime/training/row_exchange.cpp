@@ -38,10 +38,10 @@ RowExchange::RowExchange(Processes &processes, SharedRows &&newRows,
       all(static_cast<size_t>(processes.count())),
       sliceRows(std::min(mostRows, mostRowsOf(rows.blocks))),
       window(rows.isHostMemory ? turnsUnderWay(sliceRows * all) : 1),
-      reads(window * all), channel(channel), order(order),
+      channel(channel), order(order),
       slices((mostRowsOf(rows.blocks) + sliceRows - 1) / sliceRows),
       turns((rows.blocks.size() + all - 1) / all * slices), ended(turns),
-      messages(window * all * 2), underWay(window) {}
+      underWay(window * all) {}
 
 RowBlock RowExchange::ownedBy(size_t rank, size_t turn) const {
   size_t number = blockOf(rank, turn), skipped = turn % slices * sliceRows;
@@ -52,30 +52,22 @@ RowBlock RowExchange::ownedBy(size_t rank, size_t turn) const {
 }
 
 void RowExchange::send(size_t turn, size_t to, std::span<const float> values) {
-  note(turn,
-       processes.send(static_cast<int>(to), channel, std::as_bytes(values)));
+  partners(turn)[to].to =
+      processes.send(static_cast<int>(to), channel, std::as_bytes(values));
 }
 
 void RowExchange::receive(size_t turn, size_t from, std::span<float> values) {
-  note(turn, processes.receive(static_cast<int>(from), channel,
-                               std::as_writable_bytes(values)));
+  partners(turn)[from].from = processes.receive(static_cast<int>(from), channel,
+                                                std::as_writable_bytes(values));
 }
 
 void RowExchange::begin() { received = sent = ended = 0; }
 
 bool RowExchange::messagesAreOver(size_t turn) {
-  size_t &left = underWay[turn % window];
-  while (left > 0 && processes.isOver(messages[place(turn, 0) * 2 + left - 1]))
-    --left;
-  return left == 0;
-}
-
-std::span<const Processes::Request> RowExchange::messagesLeft(size_t turn) {
-  // Messages are asked in turn: those behind one that is late may be over.
-  size_t &left = underWay[turn % window];
-  std::span own(&messages[place(turn, 0) * 2], left);
-  left = processes.notOver(own);
-  return own.first(left);
+  for (Partner &partner : partners(turn))
+    if (!processes.isOver(partner.to) || !processes.isOver(partner.from))
+      return false;
+  return true;
 }
 
 bool RowExchange::advance(size_t readyRounds) {
@@ -110,11 +102,17 @@ void RowExchange::finish(std::span<RowExchange *const> exchanges,
     }
     if (!late)
       return;
-    if (moved)
+    if (moved) {
       patience.reward();
-    else if (!patience.wait())
-      if (auto left = late->messagesLeft(late->ended); !left.empty())
-        processes.giveUp(left);
+    } else if (!patience.wait()) {
+      std::string names;
+      for (Partner &partner : late->partners(late->ended)) {
+        processes.nameIfLate(partner.to, names);
+        processes.nameIfLate(partner.from, names);
+      }
+      if (!names.empty())
+        processes.giveUp(names);
+    }
   }
 }
 
@@ -127,11 +125,12 @@ RowSum::RowSum(Processes &processes, SharedRows &&rows, Steps &steps)
                   SumTurns::of(mostRowsOf(rows.blocks),
                                static_cast<size_t>(processes.count()))
                       .rows),
-      steps(steps), room(window * all * sliceRows * TFM_ROW), terms(all) {}
+      steps(steps), room(window * all * sliceRows * TFM_ROW),
+      terms(std::make_unique<const float *[]>(all)) {}
 
 std::span<float> RowSum::roomFor(size_t turn, size_t rank, size_t count) {
-  return std::span(room).subspan(place(turn, rank) * sliceRows * TFM_ROW,
-                                 count * TFM_ROW);
+  size_t place = turn % window * all + rank;
+  return {&room[place * sliceRows * TFM_ROW], count * TFM_ROW};
 }
 
 void RowSum::postReceives(size_t turn) {
@@ -148,10 +147,10 @@ void RowSum::postSends(size_t turn) {
   // All of them are asked for before one is waited for.
   for (size_t rank = 0; rank < all; ++rank)
     if (RowBlock block = ownedBy(rank, turn); block.count > 0)
-      reads[place(turn, rank)] = rows.read(block);
+      partners(turn)[rank].read = rows.read(block);
   for (size_t rank = 0; rank < all; ++rank)
     if (rank != me && ownedBy(rank, turn).count > 0)
-      send(turn, rank, reads[place(turn, rank)].values());
+      send(turn, rank, partners(turn)[rank].read.values());
 }
 
 void RowSum::end(size_t turn) {
@@ -159,10 +158,10 @@ void RowSum::end(size_t turn) {
   if (own.count == 0)
     return;
   for (size_t rank = 0; rank < all; ++rank)
-    terms[rank] = rank == me ? reads[place(turn, me)].values().data()
+    terms[rank] = rank == me ? partners(turn)[me].read.values().data()
                              : roomFor(turn, rank, own.count).data();
   PendingWrite<float> sum = rows.write(own);
-  addAsTree(terms, sum.values(), spare);
+  addAsTree({terms.get(), all}, sum.values(), spare);
   steps.done(blockOf(me, turn), sum.values());
 }
 
@@ -174,7 +173,7 @@ RowCopy::RowCopy(Processes &processes, SharedRows &&rows, To to,
                  Channel channel)
     : RowExchange(processes, std::move(rows), channel, Order::LastToFirst,
                   mostRowsOf(rows.blocks)),
-      to(to), writes(window * all) {}
+      to(to) {}
 
 void RowCopy::postReceives(size_t turn) {
   if (to == To::First && me != 0)
@@ -183,7 +182,7 @@ void RowCopy::postReceives(size_t turn) {
     RowBlock block = ownedBy(rank, turn);
     if (rank == me || block.count == 0)
       continue;
-    PendingWrite<float> &written = writes[place(turn, rank)];
+    PendingWrite<float> &written = partners(turn)[rank].written;
     written = rows.write(block);
     receive(turn, rank, written.values());
   }
@@ -193,7 +192,7 @@ void RowCopy::postSends(size_t turn) {
   RowBlock own = ownedBy(me, turn);
   if (own.count == 0 || (to == To::First && me == 0))
     return;
-  PendingRead<float> &read = reads[place(turn, me)];
+  PendingRead<float> &read = partners(turn)[me].read;
   read = rows.read(own);
   for (size_t rank = 0; rank < (to == To::All ? all : 1); ++rank)
     if (rank != me)
@@ -201,8 +200,8 @@ void RowCopy::postSends(size_t turn) {
 }
 
 void RowCopy::end(size_t turn) {
-  for (size_t rank = 0; rank < all; ++rank)
-    writes[place(turn, rank)] = {};
+  for (Partner &partner : partners(turn))
+    partner.written = {}; // and so in the arena
 }
 
 } // namespace tfm

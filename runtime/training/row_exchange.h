@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -80,9 +81,16 @@ protected:
            rank;
   }
 
-  /// The place of a process among those of a turn that is under way.
-  size_t place(size_t turn, size_t rank) const {
-    return turn % window * all + rank;
+  /// What there is of a process in a turn that is under way: values that go to
+  /// it or come from it, and the messages that bring them.
+  struct Partner {
+    PendingRead<float> read;
+    PendingWrite<float> written;
+    Processes::Request to, from;
+  };
+  /// By rank.
+  std::span<Partner> partners(size_t turn) {
+    return {&underWay[turn % window * all], all};
   }
 
   virtual void postReceives(size_t turn) = 0;
@@ -97,25 +105,16 @@ protected:
   size_t me, all;
   size_t sliceRows; ///< of a block in a turn
   size_t window;
-  std::vector<PendingRead<float>> reads; ///< by `place`
 
 private:
-  void note(size_t turn, const Processes::Request &message) {
-    messages[place(turn, 0) * 2 + underWay[turn % window]++] = message;
-  }
   bool messagesAreOver(size_t turn);
-  /// Those of a turn that are not over.
-  std::span<const Processes::Request> messagesLeft(size_t turn);
 
   Channel channel;
   Order order;
   size_t slices, turns;
   /// How many turns receive, send, and are over.
   size_t received = 0, sent = 0, ended = 0;
-  /// Of a turn that is under way one to and one from each process at most, and
-  /// how many of its messages are not known to be over.
-  std::vector<Processes::Request> messages;
-  std::vector<size_t> underWay;
+  std::vector<Partner> underWay;
 };
 
 /// The sum over all processes of what each has, in its owner's place; of the
@@ -145,7 +144,7 @@ private:
 
   Steps &steps;
   std::vector<float> room, spare;
-  std::vector<const float *> terms;
+  std::unique_ptr<const float *[]> terms; ///< by rank
 };
 
 /// What its owner has, in every process, or in the first one alone. The last
@@ -163,8 +162,6 @@ private:
   void end(size_t turn) override;
 
   To to;
-  /// By `place`. What was written is in the arena when it goes.
-  std::vector<PendingWrite<float>> writes;
 };
 
 /// Rows that all processes have, in blocks of `rows` of them.

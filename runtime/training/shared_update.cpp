@@ -160,14 +160,12 @@ std::vector<DeviceLink::Share> SharedUpdate::sharesOf(Model::Rows of) const {
 }
 
 SharedRows SharedUpdate::shared(Model::Rows of, bool Block::*wanted) const {
-  SharedRows rows;
-  rows.blocks = std::vector<RowBlock>(blocks.size());
+  SharedRows rows = {std::vector<RowBlock>(blocks.size()), model.rows(of),
+                     model.device().isHostMemory()};
   for (size_t i = 0; i < blocks.size(); ++i)
     rows.blocks[i] = {blocks[i].rows.first, wanted && !(blocks[i].*wanted)
                                                 ? 0
                                                 : blocks[i].rows.count};
-  rows.memory = model.rows(of);
-  rows.isHostMemory = model.device().isHostMemory();
   return rows;
 }
 

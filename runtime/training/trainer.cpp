@@ -252,7 +252,7 @@ void Trainer::requireSameBeginning() {
       position.optimizerChecksum, position.bestValidation.value_or(0),
       position.worseValidations);
   processes.requireSame(
-      "other options or checkpoints", checksumOf(told),
+      "other options or checkpoints", told,
       "give all of them the same --steps, --seed, --lr and --resume");
   Checksum checksum = checksumOf(model);
   checksum.add(&position.step, sizeof position.step);
@@ -301,16 +301,17 @@ void Trainer::fillAhead(int64_t step) {
 }
 
 std::string Trainer::whoseDataEnded() {
-  if (!options.processes)
+  Processes *processes = options.processes;
+  if (!processes)
     return unreadable;
   std::string first;
-  int rank = 0;
-  for (const std::string &why : options.processes->collect(unreadable)) {
-    if (first.empty() && !why.empty())
-      first = options.processes->name(rank) + ": " + why;
-    ++rank;
-  }
-  return options.processes->fromFirst(first);
+  for (const std::string &why : processes->collect(
+           unreadable.empty()
+               ? ""
+               : fmt::format("{}: {}", processes->name(), unreadable)))
+    if (first.empty())
+      first = why;
+  return processes->fromFirst(first);
 }
 
 void Trainer::launch() {
