@@ -91,6 +91,11 @@ void Expressions::reportUnknown(const Expr &expr, Scope &scope) {
     }
     Range before = prefixed->range;
     before.end = prefixed->textRange.begin;
+    // What is drawn there is how a parameter begins here.
+    if (sources.text(before).ends_with("random.")) {
+      d.help(nameHabit("random"));
+      return;
+    }
     d.help("write `" + name + "(...)`, without `" + sources.text(before) + "`");
     return;
   }

@@ -408,6 +408,8 @@ SymbolicValue Operators::tensorArithmetic(StringRef op, const SymbolicValue &a,
       d.help("call it: `" + sources.text(range) + "(x)`");
     else if (value->is(SymbolicValue::List))
       d.help(severalValuesHelp);
+    else if (value->is(SymbolicValue::Init))
+      d.help(nameHabit(value->items().empty() ? "full" : "random"));
     return SymbolicValue();
   }
   if (b.isNumber() && dividesByZero(op, b, expr))
