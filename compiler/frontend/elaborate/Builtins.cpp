@@ -719,7 +719,7 @@ static SymbolicValue randomNumbers(BuiltinCall &call) {
   if (!isNormal && *a > *b)
     return call.refuse(call.given(first) ? first : second,
                        "`random_uniform` needs low <= high");
-  if (!call.current.training) {
+  if (!call.current.training && !call.current.isAlone) {
     call.reporter
         .error(513, call.range,
                "`" + call.name +

@@ -19,6 +19,8 @@ namespace tfm {
 struct CurrentFunction {
   /// Whether it is a loss: dropout is emitted, and numbers are drawn.
   bool training = false;
+  /// Whether it is checked without a model: a loss might call it.
+  bool isAlone = false;
   /// The number of the next place with dropout, or where numbers are drawn.
   int64_t nextSite = 0;
   /// A call of `attention` in `forward` by which every position sees all others

@@ -155,6 +155,7 @@ bool Elaborator::run(uint32_t mainFile, StringRef path) {
 void Elaborator::check(uint32_t mainFile, StringRef path, StringRef name) {
   if (!readSources(mainFile, path))
     return;
+  parts->current.isAlone = true;
   if (name.empty()) {
     for (Const &constant : parts->compilation.consts)
       if (!constant.poisoned)

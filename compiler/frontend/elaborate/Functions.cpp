@@ -171,8 +171,6 @@ void Functions::check(const Method &function) {
   std::vector<Emitter::Input> inputs;
   if (!argumentShapes(function, inputs))
     return;
-  // A loss might call it, which may do more than the rest.
-  current.training = true;
   std::vector<Emitter::Handle> handles =
       emitter.beginFunction(function.name, inputs);
   std::vector<CallArg> args = inputsOf(function, inputs, handles);
