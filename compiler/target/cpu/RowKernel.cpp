@@ -259,8 +259,9 @@ private:
                              : combine(k, op, totals[i],
                                        loop.getResult(u * totals.size() + i));
     }
-    for (int64_t turn = looped; turn < domain.cols;
-         turn += kLoopVectors * k.lanes)
+    // The last block may have columns in any of its turns.
+    for (int64_t turn = looped, end = llvm::alignTo(domain.cols, kBlockColumns);
+         turn < end; turn += kLoopVectors * k.lanes)
       for (int64_t u = 0; u < kLoopVectors; ++u) {
         int64_t column = firstColumn(turn) + u * kVectorColumns;
         if (column >= domain.cols)
