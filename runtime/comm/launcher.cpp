@@ -142,7 +142,8 @@ std::string Launch::name() const {
 }
 
 static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
-                                       bool isAsked, double timeout) {
+                                       const std::string &name, bool isAsked,
+                                       double timeout) {
   std::string purpose = isAsked ? "--processes mpi needs the messages of MPI"
                                 : startedBy(*launch);
   if (isLinkedStatically())
@@ -153,10 +154,8 @@ static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
   bool isStep = launch && launch->launcher == "srun";
   // Open MPI's launcher names who dies itself.
   if (launch && (isStep || std::getenv("PMI_RANK")))
-    startWitness(launch->name(),
-                 isStep ? fmt::format("{}.{}", textOf("SLURM_JOB_ID"),
-                                      textOf("SLURM_STEP_ID"))
-                        : "");
+    startWitness(name, isStep ? textOf("SLURM_JOB_ID") : "",
+                 textOf("SLURM_STEP_ID"));
   // The file that the user names, else that beside the program, else from where
   // the system looks for libraries.
   const std::string beside = besideProgram();
@@ -201,7 +200,7 @@ static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
             "{}: {}, but MPI has not begun after {:g} s (MPI_Init): another "
             "one hangs, has ended before, as its own message may say, or needs "
             "more time (--timeout)",
-            launch ? launch->name() : "this process", purpose, timeout));
+            name, purpose, timeout));
     transport = begin(TFM_TRANSPORT_ABI);
   }
   if (!transport)
@@ -234,11 +233,12 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
   bool isAsked = options.wanted == "mpi";
   if (!isAsked && (!launch || launch->size == 1))
     return nullptr;
+  std::string name = launch ? launch->name() : "this process";
   try {
-    return join(launch, isAsked, options.timeout.value_or(600));
+    return join(launch, name, isAsked, options.timeout.value_or(600));
   } catch (const std::runtime_error &error) {
-    throw NotJoined(fmt::format("{}{}{}", launch ? launch->name() : "",
-                                launch ? ": " : "", error.what()));
+    throw NotJoined(launch ? fmt::format("{}: {}", name, error.what())
+                           : error.what());
   }
 }
 

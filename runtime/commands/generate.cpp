@@ -186,23 +186,19 @@ template <typename T> void unpack(std::string_view &from, T &part) {
 /// with its own.
 class KeptTexts : public TextAudience {
 public:
-  explicit KeptTexts(Processes &processes) : work(processes) {}
-
   /// Tells how so many texts get on, of those that `what` says.
-  void tell(size_t count, const std::string &what) {
-    progress.emplace(count, what);
-  }
+  KeptTexts(Processes &processes, size_t count, const std::string &what)
+      : progress(count, what), work(processes) {}
+
   void show(size_t text, std::string_view part) override {
     texts[text].shown += part;
   }
   void end(size_t text, Generated generated) override {
     texts[text].ended = std::move(generated);
-    if (progress)
-      progress->end();
+    progress.end();
   }
   void drew(size_t tokens) override {
-    if (progress)
-      progress->drew(tokens);
+    progress.drew(tokens);
     if (work.goOn(stopText.load()))
       stopText.store(true);
   }
@@ -211,8 +207,7 @@ public:
 
   /// Has the first process show those of all, in their order.
   void showAll(Processes &processes, TextAudience *show) {
-    if (progress)
-      progress->clear();
+    progress.clear();
     std::string own;
     for (const auto &[number, text] : texts) {
       pack(own, number);
@@ -251,7 +246,7 @@ private:
   }
 
   std::map<size_t, KeptText> texts;
-  std::optional<TextProgress> progress;
+  TextProgress progress;
   SeparateWork work;
 };
 
@@ -484,18 +479,17 @@ int64_t continueAlone(LogitsSource &logits, const Texts &texts,
 /// texts at the end.
 int64_t continueTogether(LogitsSource &logits, const Texts &texts,
                          Processes &processes, TextShow *show) {
-  auto count = static_cast<size_t>(processes.count());
-  std::vector<std::vector<int32_t>> own(texts.tokens.size());
-  for (auto i = static_cast<size_t>(processes.rank()); i < own.size();
-       i += count)
-    own[i] = texts.tokens[i];
-  KeptTexts kept(processes);
-  if (show)
-    kept.tell(
-        static_cast<size_t>(
-            texts.copies *
-            std::ranges::count_if(own, [](auto &one) { return !one.empty(); })),
-        fmt::format(" of the first of {} processes", count));
+  auto count = static_cast<size_t>(processes.count()),
+       rank = static_cast<size_t>(processes.rank());
+  std::vector<std::vector<int32_t>> own = texts.tokens;
+  size_t told = 0;
+  for (size_t i = 0; i < own.size(); ++i)
+    if (i % count != rank)
+      own[i].clear();
+    else if (show && !own[i].empty())
+      told += static_cast<size_t>(texts.copies);
+  KeptTexts kept(processes, told,
+                 fmt::format(" of the first of {} processes", count));
   int64_t failed = continueThose(logits, texts, own, kept);
   kept.awaitOthers();
   failed = processes.sum(failed);

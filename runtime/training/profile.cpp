@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <span>
 
 namespace tfm {
 
@@ -25,12 +26,12 @@ Profile::Profile(std::string path, Model &model, const tfm_function &train,
                  const tfm_function &update, int64_t micro, int64_t steps,
                  int64_t most)
     : file(std::move(path)), model(model), skip(steps > 1 ? 1 : 0),
-      left(std::min(most, steps - skip)) {
+      left(std::min(most, steps - skip)),
+      others(static_cast<size_t>(left) * notesOfStep) {
   auto count = static_cast<size_t>(left), calls = static_cast<size_t>(micro);
   events.resize(count * (calls * eventsOf(train) + eventsOf(update)));
   this->calls.reserve(count * (calls + 1));
   this->steps.reserve(count);
-  others.reserve(count * notesOfStep);
 }
 
 void Profile::beginStep(int64_t number) {
@@ -53,7 +54,7 @@ void Profile::run(const tfm_function &function) {
 void Profile::note(const char *name, double begin, double end,
                    std::optional<HiddenExchange> hidden) {
   if (skip == 0 && left > 0)
-    others.push_back({name, begin, end, hidden});
+    others[noted++] = {name, begin, end, hidden};
 }
 
 bool Profile::endStep() {
@@ -139,7 +140,7 @@ std::string Profile::traceText() const {
       }
     }
   }
-  for (const Other &other : others) {
+  for (const Other &other : std::span(others).first(noted)) {
     open(quotedJson(other.name), "processes", other.begin, other.end);
     if (other.hidden)
       text += fmt::format(",\"args\":{{\"hidden_exchange_seconds\":{:.6f},"

@@ -72,8 +72,8 @@ private:
   };
 
   struct Other {
-    const char *name;
-    double begin, end;
+    const char *name = nullptr;
+    double begin = 0, end = 0;
     std::optional<HiddenExchange> hidden;
   };
 
@@ -87,7 +87,8 @@ private:
   size_t usedEvents = 0;
   std::vector<Call> calls;
   std::vector<Step> steps;
-  std::vector<Other> others;
+  std::vector<Other> others; ///< room for all of them
+  size_t noted = 0;          ///< how many there are
 };
 
 } // namespace tfm
