@@ -2,7 +2,9 @@
 """What processes that share their work add to a program: its size beside one that is linked with a copy of the runtime
 in which nobody has other processes, and of which nothing is left that only they need.
 
-    bench/size_of_processes.py models/shakespeare.tfm [--build build/release]
+    bench/size_of_processes.py models/shakespeare.tfm [-D train.accumulate=4] [--build build/release]
+
+Without a further micro-batch to an update nobody can share its training, and nothing of that is there.
 """
 
 import argparse
@@ -22,7 +24,6 @@ NOBODY = "static constexpr Processes *processes = nullptr;"
 EDITS = {
     "commands/commands.h": [(r"Processes \*processes = nullptr;", NOBODY), (r"  ProcessesOptions sharing;\n", "")],
     "commands/train.cpp": [(r"  options\.processes = command\.processes;\n", "")],
-    "commands/info.cpp": [(r"ncclVersion\(\)", "std::optional<std::string>()")],
     "commands/cli.cpp": [
         (r"\n/// Of commands that share.*?\n}\n", "\n"), (r"\n  addSharing\(.*?\);", ""), (r" *dismissWitness\(\);\n", ""),
         (r"  CommonOptions \*shared = nullptr;.*?(?=  if \(!processes \|\| )", ""),
@@ -36,7 +37,7 @@ EDITS = {
     "commands/crash.cpp": [(r" *dismissWitness\(.*?\);\n", "")],
     "training/trainer.h": [
         (r"Processes \*processes = nullptr;", NOBODY),
-        (r"std::optional<SharedUpdate> shared;", "static constexpr SharedUpdate *shared = nullptr;")],
+        (r"std::unique_ptr<SharedUpdate> shared;", "static constexpr SharedUpdate *shared = nullptr;")],
     "training/trainer.cpp": [
         (r"void Trainer::sample\(\) {.*?\n}\n", "void Trainer::sample() { drawSample([] {}); }\n"),
         (r"  if \(isTree \|\| this->options\.processes\)\n.*?;\n", ""), (r"bool isTree = .*?;", "constexpr bool isTree = false;")],
@@ -44,10 +45,9 @@ EDITS = {
     "training/evaluator.cpp": [
         (r"Processes \*processes\)", "Processes *)"), (r", processes\(processes\)", ""),
         (r"(?=  if \(!questions\.empty\(\)\) {\n    model\.requireLogits)", "  constexpr Processes *processes = nullptr;\n")],
+    "device/gpus.cpp": [
+        (r"  if \(processes\)\n.*?;\n", ""), (r"  try {\n    return Nccl\(\)\.version.*?\n  }\n}", "  return std::nullopt;\n}")],
     "device/cuda_device.cpp": [(r"return std::make_unique<NcclLink>\(.*?;", "return (void)processes, nullptr;")],
-    "device/choose_device.cpp": [
-        (r"const Processes \*processes\)", "const Processes *)"),
-        (r"(?=  if \(processes && device)", "  constexpr Processes *processes = nullptr;\n")],
 }
 
 
@@ -71,7 +71,7 @@ def commands_of(build):
 def link(model, archive, out):
     """As `tfmc build` does."""
     found = shutil.which("ld.lld-22") or shutil.which("ld.lld")
-    lld = ["-fuse-ld=lld", f"-B{pathlib.Path(found).resolve().parent}", "-Wl,--icf=safe",
+    lld = ["-fuse-ld=lld", f"-B{pathlib.Path(found).resolve().parent}", "-Wl,--icf=safe", "-Wl,-O2",
            "-Wl,-z,pack-relative-relocs"] if found else []
     subprocess.run(["c++", "-o", out, model, archive, "-static-libstdc++", "-static-libgcc", "-Wl,--gc-sections", "-s", "-lm",
                     "-lpthread", *lld], check=True)
@@ -84,6 +84,7 @@ def link(model, archive, out):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
+    parser.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tfm-size-") as scratch:
@@ -110,7 +111,8 @@ def main():
         subprocess.run(["ar", "d", archive, *(pathlib.Path(name).name + ".cpp.o" for name in GONE)], check=True)
         subprocess.run(["ar", "r", archive, *objects], check=True)
         model = scratch / "model.o"
-        subprocess.run([options.build / "bin/tfmc", "build", options.model, "--emit", "obj", "-o", model], check=True)
+        subprocess.run([options.build / "bin/tfmc", "build", options.model, "--emit", "obj", "-o", model,
+                        *(f"-D{define}" for define in options.defines)], check=True)
         present = link(model, options.build / "lib/libtfm_runtime.a", scratch / "with")
         absent = link(model, archive, scratch / "without")
     for name in sorted(present, key=lambda name: absent.get(name, 0) - present[name]):

@@ -543,6 +543,7 @@ BuildStatus Builder::writeCode() {
 BuildStatus Builder::writeObjects(ModelCode &code, const KernelTarget &target) {
   llvm::Module &functions = *code.module;
   if (options.emit == Emit::Obj) {
+    leaveOut(functions, code.variants);
     BuildStatus written = writeText(output, [&](llvm::raw_pwrite_stream &os) {
       return target.writeObject(functions, os);
     });
@@ -558,6 +559,8 @@ BuildStatus Builder::writeObjects(ModelCode &code, const KernelTarget &target) {
   description.setTargetTriple(functions.getTargetTriple());
   if (mlir::failed(describe(code, description)))
     return bug("cannot generate code");
+  if (isProgram())
+    leaveOut(description, code.variants);
   llvm::raw_svector_ostream os(objects->emplace_back());
   if (llvm::Error error = target.writeObject(description, os))
     return fail(llvm::toString(std::move(error)), BuildStatus::Bug);

@@ -13,6 +13,7 @@
 #pragma GCC diagnostic pop
 
 #include "compiler/dialect/LayerAlias.h"
+#include "compiler/dialect/Programs.h"
 #include "compiler/schedule/Launches.h"
 #include "compiler/schedule/Sharing.h"
 #include "compiler/schedule/View.h"
@@ -571,7 +572,35 @@ tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
   };
 }
 
+/// Defines a pointer of the runtime's as null; other models in the program may
+/// do so, too.
+void defineNull(llvm::Module &module, llvm::StringRef symbol) {
+  auto *type = llvm::PointerType::getUnqual(module.getContext());
+  auto *pointer = new llvm::GlobalVariable(
+      module, type, true, llvm::GlobalValue::WeakAnyLinkage,
+      llvm::Constant::getNullValue(type), symbol);
+  pointer->setVisibility(llvm::GlobalValue::HiddenVisibility);
+}
+
+bool sharesUpdates(const Variant &variant) {
+  mlir::ModuleOp schedule = variant.schedule;
+  return llvm::any_of(schedule.getOps<ProgramOp>(), [](ProgramOp program) {
+    std::optional<ProgramKind> kind = programKind(program.getSymName());
+    return kind == ProgramKind::UpdateDecayed ||
+           kind == ProgramKind::UpdatePlain;
+  });
+}
+
 } // namespace
+
+void tfm::leaveOut(llvm::Module &module, llvm::ArrayRef<Variant> variants) {
+  if (llvm::all_of(variants, [](const Variant &variant) {
+        return variant.images.empty();
+      }))
+    defineNull(module, "tfm_gpus");
+  if (llvm::none_of(variants, sharesUpdates))
+    defineNull(module, "tfm_share_update");
+}
 
 void tfm::addDescriptor(llvm::Module &module, llvm::ArrayRef<Variant> variants,
                         const ModelText &text) {

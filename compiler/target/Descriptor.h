@@ -32,6 +32,13 @@ struct ModelText {
   std::string name, source, hyperparameters, recipe;
 };
 
+/// Leaves out of programs with these variants what of the runtime is of no use
+/// to them: defines, as null, `tfm_gpus` (runtime/device/gpus.h) where none is
+/// for GPUs, and `tfm_share_update` (runtime/training/shared_update.h) where
+/// updates have one micro-batch, so that the linker needs no object of the
+/// runtime's archive for them. For modules that become part of a program.
+void leaveOut(llvm::Module &module, llvm::ArrayRef<Variant> variants);
+
 /// Adds the descriptor `tfm_model_descriptor` (runtime/tfm_model.h) of a model
 /// with these variants, of which there is at least one, to a module: to that of
 /// their functions, where everything else becomes internal, or to another one,

@@ -14,7 +14,6 @@
 #include "runtime/support/shell_word.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>

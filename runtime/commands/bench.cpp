@@ -248,23 +248,24 @@ struct SharedTiming {
 /// here.
 SharedTiming timeUpdates(const SampleModel &sample, Processes &processes,
                          const Recipe &recipe, double micro) {
-  SharedUpdate shared(sample.model, &processes);
+  std::unique_ptr<SharedUpdate> shared =
+      tfm_share_update(sample.model, &processes);
   const tfm_function &train = sample.model.function(TFM_TRAIN);
   int64_t micros =
       std::max<int64_t>(1, recipe.train.accumulate / processes.count());
   auto update = [&] {
     for (int64_t i = 0; i < micros; ++i) {
       sample.setInputs(train);
-      shared.begin(i + 1 < micros ? std::nullopt : std::optional<int64_t>(0));
+      shared->begin(i + 1 < micros ? std::nullopt : std::optional<int64_t>(0));
       sample.run(train);
-      shared.end();
+      shared->end();
     }
     // No step: the weights stay what they are.
-    shared.run({0.0f, 1.0f, 1.0f, 0.0f});
+    shared->run({0.0f, 1.0f, 1.0f, 0.0f});
   };
   // Once for memory that is touched for the first time.
   update();
-  (void)shared.takeTimes();
+  (void)shared->takeTimes();
   int repeats = std::clamp(
       static_cast<int>(1.0 / (static_cast<double>(micros) * micro)), 3, 1000);
   // As many for all.
@@ -273,11 +274,11 @@ SharedTiming timeUpdates(const SampleModel &sample, Processes &processes,
   double began = now();
   for (int i = 0; i < repeats; ++i) {
     update();
-    SharedUpdate::Times times = shared.takeTimes();
+    SharedUpdate::Times times = shared->takeTimes();
     timing.waited += times.summed - times.began + times.waited;
     timing.hidden += times.hidden;
   }
-  shared.awaitParameters();
+  shared->awaitParameters();
   timing.update = now() - began;
   for (double *seconds : {&timing.update, &timing.waited, &timing.hidden})
     *seconds /= repeats;

@@ -31,7 +31,6 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
-#include <span>
 #include <type_traits>
 #include <unistd.h>
 

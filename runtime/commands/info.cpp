@@ -8,7 +8,7 @@
 #include "runtime/commands/commands.h"
 
 #include "runtime/device/choose_device.h"
-#include "runtime/device/nccl.h"
+#include "runtime/device/gpus.h"
 #include "runtime/device/variant.h"
 #include "runtime/generation/logits_source.h"
 #include "runtime/model/memory_needed.h"
@@ -54,7 +54,7 @@ static std::string deviceText(const tfm_model &model,
       gpu->name, gpu->major, gpu->minor, byteText(gpu->memory),
       100 * static_cast<double>(variant.arena_bytes) /
           static_cast<double>(gpu->memory),
-      ncclVersion().value_or("none, which several processes need"));
+      tfm_gpus->ncclVersion().value_or("none, which several processes need"));
 }
 
 /// The same for programs. On the processors the arena's bytes are taken as they
@@ -65,7 +65,7 @@ static ordered_json deviceAsJson(const tfm_variant &variant,
     return {{"kind", "cpu"},
             {"memory", memoryLimit()},
             {"takes", variant.arena_bytes}};
-  std::optional<std::string> nccl = ncclVersion();
+  std::optional<std::string> nccl = tfm_gpus->ncclVersion();
   return {{"kind", "cuda"},
           {"number", gpu->number},
           {"name", gpu->name},

@@ -8,12 +8,11 @@
 #include "runtime/device/choose_device.h"
 
 #include "runtime/device/cpu_device.h"
+#include "runtime/device/gpus.h"
 #include "runtime/device/variant.h"
 #include "runtime/support/error.h"
-#include "runtime/support/memory.h"
 
 #include <charconv>
-#include <cstdio>
 
 namespace tfm {
 
@@ -48,38 +47,12 @@ static tfm_model only(const tfm_model &model, bool onGpu) {
   return part;
 }
 
-/// Whether this machine has a GPU that runs the model, now, where it `runs`.
-/// Where it has one that does not a note says why.
-static bool hasGpu(const tfm_model &model, bool runs) {
-  auto notUsed = [](const std::string &why) {
-    std::fputs(("note: no GPU is used: " + why + "\n").c_str(), stderr);
-    return false;
-  };
-  try {
-    const tfm_variant &variant = chooseVariant(model);
-    CudaDriver driver;
-    CudaProperties gpu = findGpu(driver, 0);
-    requireImage(variant, gpu);
-    uint64_t left = gpu.memory;
-    if (runs && variant.arena_bytes <= left)
-      left = CudaDevice(variant, gpu.number, 1).keepContext().memoryLeft();
-    if (variant.arena_bytes <= left)
-      return true;
-    return notUsed(gpu.name + " has " + byteText(left) + " of memory" +
-                   (left < gpu.memory ? " left" : "") + ", and " + model.name +
-                   " takes " + byteText(variant.arena_bytes));
-  } catch (const UnusableGpu &unusable) {
-    return unusable.isThere && notUsed(unusable.why);
-  } catch (const DeviceError &error) {
-    return notUsed(error.what());
-  }
-}
-
 tfm_model modelFor(const tfm_model &model, std::string_view device, bool runs) {
   tfm_model onGpu = only(model, true);
   if (device == "auto")
-    return onGpu.variant_count > 0 && hasGpu(onGpu, runs) ? onGpu
-                                                          : only(model, false);
+    return onGpu.variant_count > 0 && tfm_gpus->canRun(onGpu, runs)
+               ? onGpu
+               : only(model, false);
   if (device == "cpu")
     return only(model, false);
   if (onGpu.variant_count == 0)
@@ -95,21 +68,18 @@ std::unique_ptr<Device> makeDevice(const tfm_model &model,
   const tfm_variant &variant = chooseVariant(model);
   if (variant.target != gpus)
     return std::make_unique<CpuDevice>(threads);
-  int number = numberOf(device);
   // A launcher may show each process nothing but its own.
-  if (processes && device.find(':') == std::string_view::npos)
-    number = processes->placeOnHost() % countGpus(CudaDriver());
-  return std::make_unique<CudaDevice>(variant, number, threads);
+  bool isNumbered = device.find(':') != std::string_view::npos;
+  return tfm_gpus->make(variant, numberOf(device), threads,
+                        isNumbered ? nullptr : processes);
 }
 
 std::optional<CudaProperties> gpuOf(const tfm_model &model,
                                     std::string_view device) {
-  if (chooseVariant(model).target != gpus)
+  const tfm_variant &variant = chooseVariant(model);
+  if (variant.target != gpus)
     return std::nullopt;
-  CudaDriver driver;
-  CudaProperties gpu = findGpu(driver, numberOf(device));
-  requireImage(chooseVariant(model), gpu);
-  return gpu;
+  return tfm_gpus->find(variant, numberOf(device));
 }
 
 } // namespace tfm

@@ -131,12 +131,4 @@ void NcclLink::wait() {
   }
 }
 
-std::optional<std::string> ncclVersion() {
-  try {
-    return Nccl().version();
-  } catch (const std::runtime_error &) { // there is none that works
-    return std::nullopt;
-  }
-}
-
 } // namespace tfm

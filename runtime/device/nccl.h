@@ -18,7 +18,6 @@
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/device.h"
 
-#include <optional>
 #include <span>
 #include <string>
 
@@ -111,9 +110,6 @@ private:
   const Nccl library;
   nccl::Communicator communicator = nullptr;
 };
-
-/// Of the library on this machine; nothing where there is none.
-std::optional<std::string> ncclVersion();
 
 } // namespace tfm
 

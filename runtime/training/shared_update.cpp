@@ -11,11 +11,15 @@
 #include "runtime/support/error.h"
 #include "runtime/support/progress.h"
 #include "runtime/training/row_arithmetic.h"
+#include "runtime/training/row_exchange.h"
 
 #include <algorithm>
 #include <cfenv>
 #include <cmath>
+#include <exception>
 #include <fmt/format.h>
+#include <span>
+#include <vector>
 
 namespace tfm {
 
@@ -41,9 +45,115 @@ size_t blocksIn(const tfm_rows &rows) {
   return rows.block == 0 ? 0 : (rows.count + rows.block - 1) / rows.block;
 }
 
+/// By rows, which go through the memory of hosts, or from device to device.
+class RowUpdate final : public SharedUpdate,
+                        public LaunchWatcher,
+                        private RowSum::Steps {
+public:
+  RowUpdate(Model &model, Processes *processes);
+
+  void begin(std::optional<int64_t> waiting) override;
+  void end() override;
+  float run(const std::array<float, 4> &hyper) override;
+  void awaitParameters() override;
+  bool keepsMasters() const override;
+  void gatherMasters() override { gather(Model::Rows::Values); }
+  void gatherState() override;
+  void dropStateOfOthers() override;
+
+private:
+  /// The parameters that weight decay applies to, or the others.
+  struct Part {
+    const tfm_function *function;
+    const tfm_buffer *row, *hyper, *scale;
+    tfm_rows rows;
+  };
+  struct Block {
+    const Part *part;
+    RowBlock rows;
+    /// Launches of `train` behind which nothing touches the gradients, and
+    /// before which nothing reads the values.
+    uint64_t gradientDone = 0, valueUsed = TFM_NONE;
+    /// Whether others than its owner need the values, and their copies in bf16.
+    bool sharesValues = true, sharesCopies = false;
+  };
+
+  /// Numbers of blocks, each behind what they are sorted by.
+  using Sorted = std::vector<std::pair<uint64_t, size_t>>;
+
+  void addPart(Part &part, const char *name, const tfm_rows &rows,
+               std::span<Block> itsBlocks);
+  /// Where keys are the same the earlier block comes first.
+  Sorted sorted(uint64_t (*key)(const Block &)) const;
+  /// Such that each process's own follow each other, for devices that exchange
+  /// what they have in one piece.
+  Sorted inRuns() const;
+  /// Puts blocks in such an order.
+  void put(const Sorted &order);
+  /// Of each process then.
+  std::vector<RowBlock> runs() const;
+  std::vector<DeviceLink::Share> sharesOf(Model::Rows of) const;
+  /// Has devices sum up gradients, and the squares of those of this process's.
+  void sumOnDevices();
+  /// All blocks, or of those that are not `wanted` no rows.
+  SharedRows shared(Model::Rows of, bool Block::*wanted = nullptr) const;
+  void gather(Model::Rows of);
+  /// What is updated goes on on its way to all.
+  void advanceCopies(size_t readyRounds);
+  void launched(uint64_t launches) noexcept override;
+  /// Adds what waits to gradients of this process's own.
+  void prepare(const RowBlock &rows) override;
+  /// Adds to the squares of a block of this process's own.
+  void done(size_t block, std::span<const float> sums) override;
+  /// The norm of what the owners have.
+  float normOfGradients();
+  /// The rounds of copies that have to be there before the launch behind the
+  /// next one begins.
+  size_t neededAfter(uint64_t launches);
+  /// Waits for so many rounds of copies.
+  void awaitCopies(size_t rounds);
+  void update(const Block &block, const std::array<float, 4> &hyper,
+              float scale);
+  bool isOwn(size_t block) const { return block % count == rank; }
+  /// Rounds whose gradients are done.
+  size_t readyRounds() const {
+    return ready == blocks.size() ? squares.size() : ready / count;
+  }
+
+  Model &model;
+  Processes *processes;
+  size_t rank = 0, count = 1;
+  Part decayed, plain;
+  /// In the order in which their gradients are done, and their numbers in the
+  /// order of the rows. Block i belongs to process i % count.
+  std::vector<Block> blocks;
+  Sorted inOrder;
+  /// Null where one process does it all, or devices do it by themselves.
+  std::unique_ptr<RowExchange> sums;
+  /// Of values, and where the build computes in bf16 of what it reads instead.
+  std::unique_ptr<RowExchange> valueCopy, narrowCopy;
+  std::array<RowExchange *, 2> bothCopies{};
+  std::span<RowExchange *const> copies; ///< those that there are
+  std::unique_ptr<DeviceLink> link;     ///< of such devices
+  int64_t waiting = 0;
+  /// Whether this micro-batch is the last one of its update, and whether copies
+  /// are under way.
+  bool isSumming = false, isCopying = false;
+  /// Blocks whose gradients are done.
+  size_t ready = 0;
+  /// Launches in their order, each with the rounds of copies up to one that has
+  /// its parameters, and how many of these are behind.
+  Sorted needs;
+  size_t passed = 0;
+  /// What went wrong in `launched`.
+  std::exception_ptr failure;
+  /// Sums of squares of this process's blocks, and of those of all.
+  std::vector<double> squares, allSquares;
+};
+
 } // namespace
 
-SharedUpdate::SharedUpdate(Model &model, Processes *processes)
+RowUpdate::RowUpdate(Model &model, Processes *processes)
     : model(model), processes(processes) {
   if (processes) {
     rank = static_cast<size_t>(processes->rank());
@@ -102,8 +212,7 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
     rounds = most = std::max(most, sums->rounds() - rounds / count);
 }
 
-SharedUpdate::Sorted
-SharedUpdate::sorted(uint64_t (*key)(const Block &)) const {
+RowUpdate::Sorted RowUpdate::sorted(uint64_t (*key)(const Block &)) const {
   Sorted order(blocks.size());
   for (size_t i = 0; i < blocks.size(); ++i)
     order[i] = {key(blocks[i]), i};
@@ -111,7 +220,7 @@ SharedUpdate::sorted(uint64_t (*key)(const Block &)) const {
   return order;
 }
 
-SharedUpdate::Sorted SharedUpdate::inRuns() const {
+RowUpdate::Sorted RowUpdate::inRuns() const {
   size_t each = blocks.size() / count, more = blocks.size() % count;
   Sorted order(blocks.size());
   for (size_t i = 0; i < blocks.size(); ++i) {
@@ -121,8 +230,8 @@ SharedUpdate::Sorted SharedUpdate::inRuns() const {
   return order;
 }
 
-void SharedUpdate::addPart(Part &part, const char *name, const tfm_rows &rows,
-                           std::span<Block> itsBlocks) {
+void RowUpdate::addPart(Part &part, const char *name, const tfm_rows &rows,
+                        std::span<Block> itsBlocks) {
   if (rows.block == 0)
     return;
   const tfm_function &function = model.function(name);
@@ -133,14 +242,14 @@ void SharedUpdate::addPart(Part &part, const char *name, const tfm_rows &rows,
     itsBlocks[i] = {&part, {rows.first + i * rows.block, rows.block}};
 }
 
-void SharedUpdate::put(const Sorted &order) {
+void RowUpdate::put(const Sorted &order) {
   std::vector<Block> ordered(blocks.size());
   for (size_t i = 0; i < blocks.size(); ++i)
     ordered[i] = blocks[order[i].second];
   blocks.swap(ordered);
 }
 
-std::vector<RowBlock> SharedUpdate::runs() const {
+std::vector<RowBlock> RowUpdate::runs() const {
   std::vector<RowBlock> runs(count);
   for (size_t i = 0; i < blocks.size(); ++i) {
     RowBlock &run = runs[i % count];
@@ -151,7 +260,7 @@ std::vector<RowBlock> SharedUpdate::runs() const {
   return runs;
 }
 
-std::vector<DeviceLink::Share> SharedUpdate::sharesOf(Model::Rows of) const {
+std::vector<DeviceLink::Share> RowUpdate::sharesOf(Model::Rows of) const {
   std::vector<RowBlock> rows = runs();
   std::vector<DeviceLink::Share> shares(count);
   for (size_t i = 0; i < count; ++i)
@@ -159,7 +268,7 @@ std::vector<DeviceLink::Share> SharedUpdate::sharesOf(Model::Rows of) const {
   return shares;
 }
 
-SharedRows SharedUpdate::shared(Model::Rows of, bool Block::*wanted) const {
+SharedRows RowUpdate::shared(Model::Rows of, bool Block::*wanted) const {
   SharedRows rows = {std::vector<RowBlock>(blocks.size()), model.rows(of),
                      model.device().isHostMemory()};
   for (size_t i = 0; i < blocks.size(); ++i)
@@ -169,7 +278,7 @@ SharedRows SharedUpdate::shared(Model::Rows of, bool Block::*wanted) const {
   return rows;
 }
 
-void SharedUpdate::begin(std::optional<int64_t> newWaiting) {
+void RowUpdate::begin(std::optional<int64_t> newWaiting) {
   isSumming = newWaiting.has_value();
   if (isSumming) {
     waiting = *newWaiting;
@@ -186,38 +295,38 @@ void SharedUpdate::begin(std::optional<int64_t> newWaiting) {
     model.device().watch(this);
 }
 
-void SharedUpdate::end() {
+void RowUpdate::end() {
   model.device().watch(nullptr);
   if (failure)
     std::rethrow_exception(failure);
   awaitParameters(); // of parameters that nothing reads
 }
 
-size_t SharedUpdate::neededAfter(uint64_t launches) {
+size_t RowUpdate::neededAfter(uint64_t launches) {
   while (passed < needs.size() && needs[passed].first <= launches + 1)
     ++passed;
   return passed == 0 ? 0 : needs[passed - 1].second;
 }
 
-void SharedUpdate::awaitCopies(size_t rounds) {
+void RowUpdate::awaitCopies(size_t rounds) {
   double began = now();
   RowExchange::finish(copies, rounds);
   latest.waited += now() - began;
 }
 
-void SharedUpdate::advanceCopies(size_t readyRounds) {
+void RowUpdate::advanceCopies(size_t readyRounds) {
   for (RowExchange *copy : copies)
     copy->advance(readyRounds);
 }
 
-void SharedUpdate::awaitParameters() {
+void RowUpdate::awaitParameters() {
   if (!isCopying)
     return;
   awaitCopies(sums->rounds());
   isCopying = false;
 }
 
-void SharedUpdate::launched(uint64_t launches) noexcept {
+void RowUpdate::launched(uint64_t launches) noexcept {
   if (failure)
     return;
   UsualRounding rounding;
@@ -240,16 +349,16 @@ void SharedUpdate::launched(uint64_t launches) noexcept {
   latest.hidden += now() - began - (latest.waited - waited);
 }
 
-void SharedUpdate::prepare(const RowBlock &rows) {
+void RowUpdate::prepare(const RowBlock &rows) {
   for (int64_t place = 0; place < waiting; ++place)
     model.addWaitingSum(place, rows.first, rows.count);
 }
 
-void SharedUpdate::done(size_t block, std::span<const float> sums) {
+void RowUpdate::done(size_t block, std::span<const float> sums) {
   addSquares(sums, squares[block / count]);
 }
 
-void SharedUpdate::sumOnDevices() {
+void RowUpdate::sumOnDevices() {
   link->sum(sharesOf(Model::Rows::Gradients));
   std::vector<RowBlock> rows = runs();
   for (size_t i = 0; i < rows.size(); ++i)
@@ -262,7 +371,7 @@ void SharedUpdate::sumOnDevices() {
       model.read<float>(Model::output(function, TFM_OUT_SQUARES)).values()[0]);
 }
 
-float SharedUpdate::normOfGradients() {
+float RowUpdate::normOfGradients() {
   // A sum for each block, and these in the order of the rows: the same for any
   // shares.
   if (processes)
@@ -275,8 +384,8 @@ float SharedUpdate::normOfGradients() {
   return static_cast<float>(std::sqrt(total));
 }
 
-void SharedUpdate::update(const Block &block, const std::array<float, 4> &hyper,
-                          float scale) {
+void RowUpdate::update(const Block &block, const std::array<float, 4> &hyper,
+                       float scale) {
   const Part &part = *block.part;
   model.write<int32_t>(*part.row).values()[0] =
       static_cast<int32_t>(block.rows.first - part.rows.first);
@@ -286,7 +395,7 @@ void SharedUpdate::update(const Block &block, const std::array<float, 4> &hyper,
   model.run(*part.function);
 }
 
-float SharedUpdate::run(const std::array<float, 4> &hyper) {
+float RowUpdate::run(const std::array<float, 4> &hyper) {
   if (link) { // who hangs is named before devices wait for each other
     model.device().wait();
     processes->meet();
@@ -340,18 +449,18 @@ float SharedUpdate::run(const std::array<float, 4> &hyper) {
   return norm;
 }
 
-bool SharedUpdate::keepsMasters() const {
+bool RowUpdate::keepsMasters() const {
   return std::ranges::any_of(
       blocks, [](const Block &block) { return !block.sharesValues; });
 }
 
-void SharedUpdate::gather(Model::Rows of) {
+void RowUpdate::gather(Model::Rows of) {
   RowCopy copy(*processes, shared(of), RowCopy::To::First);
   copy.begin();
   copy.finish();
 }
 
-void SharedUpdate::gatherState() {
+void RowUpdate::gatherState() {
   if (count == 1)
     return;
   for (Model::Rows state : model.stateRows())
@@ -360,7 +469,7 @@ void SharedUpdate::gatherState() {
     gatherMasters();
 }
 
-void SharedUpdate::dropStateOfOthers() {
+void RowUpdate::dropStateOfOthers() {
   model.refreshCopies(); // of what is dropped
   for (size_t i = 0; i < blocks.size(); ++i) {
     const Block &block = blocks[i];
@@ -373,5 +482,11 @@ void SharedUpdate::dropStateOfOthers() {
                         block.rows.count);
   }
 }
+
+static std::unique_ptr<SharedUpdate> shareUpdate(Model &model,
+                                                 Processes *processes) {
+  return std::make_unique<RowUpdate>(model, processes);
+}
+ShareUpdate *const tfm_share_update = shareUpdate;
 
 } // namespace tfm

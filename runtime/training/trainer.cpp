@@ -71,7 +71,7 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
                    std::countr_zero(static_cast<uint64_t>(train.accumulate))
              : microCount;
   if (isTree || this->options.processes)
-    shared.emplace(model, this->options.processes);
+    shared = tfm_share_update(model, this->options.processes);
   losses.resize(static_cast<size_t>(microCount) + 1);
   for (Launched &update : launched)
     update.losses.reserve(losses.size());

@@ -282,7 +282,7 @@ private:
   int64_t leafMicros;
   /// In place of `updateFunction` where processes share an update, or its bits
   /// shall be those of a shared one.
-  std::optional<SharedUpdate> shared;
+  std::unique_ptr<SharedUpdate> shared;
   /// `TrainResult`
   double exchangeSeconds = 0, hiddenSeconds = 0;
   /// Those of the update `filled`, batch for batch of its micro-batches, and

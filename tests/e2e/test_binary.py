@@ -18,7 +18,7 @@ import tempfile
 import time
 import unittest
 
-from support import MODELS, ROOT, main, run, tfmc
+from support import BUILD, MODELS, ROOT, main, run, tfmc
 
 HERE = ROOT / "tests" / "e2e"
 INPUT_ERROR = 1
@@ -215,6 +215,24 @@ class Memory(Folder):
                          if "NEEDED" in line]
             for library in libraries:
                 self.assertRegex(library, r"^(libc|libm|libpthread|ld-linux.*)\.so")
+
+    def test_programs_have_what_is_of_use_to_them(self):
+        """No driver of GPUs where there is no code for them, and nothing that shares updates which nobody can share."""
+        gpus, shares = b"libcuda.so.1", b"has no updates for a sum of gradients as a tree"
+        by_hand = self.folder / "by-hand"
+        for options, has_shares in (((), False), (("-D", "train.accumulate=2"), True)):
+            with self.subTest(options):
+                program = self.build("parts", *options).read_bytes()
+                self.assertEqual((gpus in program, shares in program), (False, has_shares))
+                # Who links an object has the same of the archive; alone it needs nothing.
+                self.build("parts.o", "--emit", "obj", *options)
+                undefined = run("nm", "--undefined-only", self.folder / "parts.o").stdout
+                self.assertNotIn("tfm_", undefined)
+                linked = run("c++", self.folder / "parts.o", BUILD / "lib" / "libtfm_runtime.a", "-static-libstdc++",
+                             "-static-libgcc", "-Wl,--gc-sections", "-s", "-lm", "-lpthread", "-o", by_hand)
+                self.assertEqual(linked.returncode, 0, linked.stderr)
+                self.assertEqual((gpus in by_hand.read_bytes(), shares in by_hand.read_bytes()), (False, has_shares))
+                self.ok(by_hand, "info")
 
     def test_a_static_program_needs_nothing_of_the_machine(self):
         program = self.build("static", "--static")

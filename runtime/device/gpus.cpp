@@ -1,0 +1,68 @@
+//===- device/gpus.cpp - what is done with GPUs ---------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/device/gpus.h"
+
+#include "runtime/device/nccl.h"
+#include "runtime/device/variant.h"
+#include "runtime/support/error.h"
+#include "runtime/support/memory.h"
+#include "runtime/support/progress.h"
+
+namespace tfm {
+
+static bool canRun(const tfm_model &model, bool runs) {
+  auto notUsed = [](const std::string &why) {
+    say("note: no GPU is used: " + why + "\n");
+    return false;
+  };
+  try {
+    const tfm_variant &variant = chooseVariant(model);
+    CudaDriver driver;
+    CudaProperties gpu = findGpu(driver, 0);
+    requireImage(variant, gpu);
+    uint64_t left = gpu.memory;
+    if (runs && variant.arena_bytes <= left)
+      left = CudaDevice(variant, gpu.number, 1).keepContext().memoryLeft();
+    if (variant.arena_bytes <= left)
+      return true;
+    return notUsed(gpu.name + " has " + byteText(left) + " of memory" +
+                   (left < gpu.memory ? " left" : "") + ", and " + model.name +
+                   " takes " + byteText(variant.arena_bytes));
+  } catch (const UnusableGpu &unusable) {
+    return unusable.isThere && notUsed(unusable.why);
+  } catch (const DeviceError &error) {
+    return notUsed(error.what());
+  }
+}
+
+static std::unique_ptr<Device> make(const tfm_variant &variant, int number,
+                                    int threads, const Processes *processes) {
+  if (processes)
+    number = processes->placeOnHost() % countGpus(CudaDriver());
+  return std::make_unique<CudaDevice>(variant, number, threads);
+}
+
+static CudaProperties find(const tfm_variant &variant, int number) {
+  CudaDriver driver;
+  CudaProperties gpu = findGpu(driver, number);
+  requireImage(variant, gpu);
+  return gpu;
+}
+
+static std::optional<std::string> ncclVersion() {
+  try {
+    return Nccl().version();
+  } catch (const std::runtime_error &) { // there is none that works
+    return std::nullopt;
+  }
+}
+
+static constexpr Gpus all = {canRun, make, find, ncclVersion};
+const Gpus *const tfm_gpus = &all;
+
+} // namespace tfm
