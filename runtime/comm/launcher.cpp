@@ -153,8 +153,7 @@ static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
   bool isStep = launch && launch->launcher == "srun";
   // Open MPI's launcher names who dies itself.
   if (launch && (isStep || std::getenv("PMI_RANK")))
-    startWitness(name, isStep ? textOf("SLURM_JOB_ID") : "",
-                 textOf("SLURM_STEP_ID"));
+    startWitness(name, isStep);
   // The file that the user names, else that beside the program, else from where
   // the system looks for libraries.
   const std::string beside = besideProgram();

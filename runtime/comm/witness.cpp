@@ -21,7 +21,7 @@ namespace tfm {
 /// end is that of the process.
 static int toWitness = -1;
 
-void startWitness(const std::string &name, const char *job, const char *step) {
+void startWitness(const std::string &name, bool isStep) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return;
@@ -30,7 +30,8 @@ void startWitness(const std::string &name, const char *job, const char *step) {
       "if read -r line; then [ \"$line\" ] || exit; else echo \"error: $0 has "
       "died without a word, as processes do that the system kills where memory "
       "is short\" >&2; fi; sleep 0.2; [ \"$1\" ] || exit; "
-      "if command -v scancel >/dev/null; then scancel --signal=KILL \"$1.$2\"; "
+      "if command -v scancel >/dev/null; then scancel --signal=KILL "
+      "\"$SLURM_JOB_ID.$SLURM_STEP_ID\"; "
       "else echo \"note: there is no scancel here that ends the other "
       "processes, which may wait until --timeout: srun --kill-on-bad-exit=1 "
       "ends them\" >&2; fi";
@@ -41,7 +42,8 @@ void startWitness(const std::string &name, const char *job, const char *step) {
     sigfillset(&signals);
     sigprocmask(SIG_SETMASK, &signals, nullptr);
     dup2(ends[0], STDIN_FILENO);
-    execl("/bin/sh", "sh", "-c", script, name.c_str(), job, step, nullptr);
+    execl("/bin/sh", "sh", "-c", script, name.c_str(), isStep ? "step" : "",
+          nullptr);
     _exit(1);
   }
   if (shell < 0)

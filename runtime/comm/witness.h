@@ -16,11 +16,11 @@ namespace tfm {
 /// as killed ones do. The launchers of MPICH and Intel MPI look at no more than
 /// that a process's connection to them is closed, end all others at once, and
 /// then name any of them: the shell keeps that connection open until it has
-/// named the right one. Where a job of Slurm and its step are named, whose srun
-/// lets the others wait for one that is gone, the shell ends it as well. Where
+/// named the right one. Where the process `isStep`, of Slurm, whose srun lets
+/// the others wait for one that is gone, the shell ends the step as well. Where
 /// there is no shell nobody does. Who is asked to end by a signal, and does,
 /// has not died without a word.
-void startWitness(const std::string &name, const char *job, const char *step);
+void startWitness(const std::string &name, bool isStep);
 
 /// This process has said itself why it ends, or need not; whether the others
 /// have to end, too, and do not know. May be called after a crash.
