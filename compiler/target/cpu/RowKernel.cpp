@@ -30,11 +30,12 @@ namespace {
 constexpr int64_t kUnrolledVectors = 16;
 /// Sums over rows that stay in registers from one row to the next.
 constexpr int64_t kSumsInRegisters = 8;
-/// Vectors that a turn of a loop over columns handles: those that a counter of
-/// dropout has words for, the first lanes of each 16 columns of a block.
-constexpr int64_t kLoopVectors = 4;
+/// Columns of a block of dropout's counters, each of which has words for four
+/// vectors 16 columns apart. A turn of a loop over columns handles one such
+/// four or two.
+constexpr int64_t kFour = 4;
 constexpr int64_t kVectorColumns = 16;
-constexpr int64_t kBlockColumns = kLoopVectors * kVectorColumns;
+constexpr int64_t kBlockColumns = kFour * kVectorColumns;
 /// Kernels below this many elements are not worth waking other threads for.
 constexpr int64_t kSerialElements = 4096;
 
@@ -57,7 +58,12 @@ public:
             const KeptValues &kept)
       : k(k), arguments(arguments), domain(launch.getDomain()), looped(looped),
         elements(k, launch, pointers, arguments), plan(launch), kept(kept),
-        scratch(k.pointer(arguments.scratch)) {}
+        scratch(k.pointer(arguments.scratch)) {
+    // Two fours have running totals enough for additions not to wait for each
+    // other. What takes long has constants of its own, and no room for them.
+    if (kept.bytes() == 0)
+      loopVectors = std::min(kBlockColumns / k.lanes, 2 * kFour);
+  }
 
   /// `moved` makes the vector of the elements to store.
   RowKernel(KernelBuilder &k, const Domain &domain, ElementEmitter elements,
@@ -222,17 +228,18 @@ private:
     if (looped) {
       // Each vector of a turn has running totals of its own.
       Vectors init;
-      for (int64_t u = 0; u < kLoopVectors; ++u)
+      for (int64_t u = 0; u < loopVectors; ++u)
         init.append(totals);
       auto loop = scf::ForOp::create(k.b, k.loc, k.i64(0), k.i64(looped),
-                                     k.i64(kLoopVectors * k.lanes), init);
+                                     k.i64(loopVectors * k.lanes), init);
       {
         OpBuilder::InsertionGuard guard(k.b);
         k.b.setInsertionPointToStart(loop.getBody());
         Value first = firstColumn(loop.getInductionVar());
         Vectors next;
-        for (int64_t u = 0; u < kLoopVectors; ++u) {
-          Value at = k.add(first, u * kVectorColumns);
+        for (int64_t u = 0; u < loopVectors; ++u) {
+          Value at =
+              k.add(first, u % kFour * kVectorColumns + u / kFour * k.lanes);
           Vectors sums(
               loop.getRegionIterArgs().slice(u * totals.size(), totals.size()));
           elements.beginColumns(at, Value(), -1 - u, loop);
@@ -254,15 +261,15 @@ private:
           scf::YieldOp::create(k.b, k.loc, next);
       }
       for (auto [i, op] : llvm::enumerate(reductions))
-        for (int64_t u = 0; u < kLoopVectors; ++u)
+        for (int64_t u = 0; u < loopVectors; ++u)
           totals[i] = u == 0 ? loop.getResult(i)
                              : combine(k, op, totals[i],
                                        loop.getResult(u * totals.size() + i));
     }
     // The last block may have columns in any of its turns.
     for (int64_t turn = looped, end = llvm::alignTo(domain.cols, kBlockColumns);
-         turn < end; turn += kLoopVectors * k.lanes)
-      for (int64_t u = 0; u < kLoopVectors; ++u) {
+         turn < end; turn += kFour * k.lanes)
+      for (int64_t u = 0; u < kFour; ++u) {
         int64_t column = firstColumn(turn) + u * kVectorColumns;
         if (column >= domain.cols)
           continue;
@@ -284,11 +291,11 @@ private:
     if (k.lanes == kVectorColumns)
       return before;
     return k.add(k.mul(k.div(before, kBlockColumns), kBlockColumns),
-                 k.div(k.rem(before, k.i64(kBlockColumns)), kLoopVectors));
+                 k.div(k.rem(before, k.i64(kBlockColumns)), kFour));
   }
   static int64_t firstColumn(int64_t before) {
     return before / kBlockColumns * kBlockColumns +
-           before % kBlockColumns / kLoopVectors;
+           before % kBlockColumns / kFour;
   }
 
   /// The lanes of a register in one, by a tree that is the same on every run.
@@ -309,8 +316,9 @@ private:
   KernelBuilder &k;
   const KernelArguments &arguments;
   Domain domain;
-  /// The columns of a row that a loop handles.
+  /// The columns of a row that a loop handles, and vectors of one turn.
   int64_t looped;
+  int64_t loopVectors = kFour;
   ElementEmitter elements;
   std::function<Value(ElementEmitter &)> moved;
   RowPlan plan;

@@ -94,8 +94,8 @@ public:
   /// Moves to the `lanes` columns from `column` on, of which only those in
   /// `mask` exist (null: all). `chunk` is the column where it is known: its
   /// values are kept for the row. In `loop`, each turn of which handles four
-  /// vectors 16 columns apart, it is -1 for the first of them, -2 for the next,
-  /// and so on; kAnyColumn elsewhere.
+  /// vectors 16 columns apart, or several such fours, it is -1 for the first of
+  /// them, -2 for the next, and so on; kAnyColumn elsewhere.
   void beginColumns(mlir::Value column, mlir::Value mask, int64_t chunk,
                     mlir::Operation *loop = nullptr);
   /// Row scalars are computed before this loop from now on.
