@@ -654,7 +654,11 @@ TEST_P(Registers, InnerLoopsKeepToThem) {
   kinds.add("gpt2.tfm", {{"layers", "1"},
                          {"generate.weights", "int8"},
                          {"generate.cache", "int8"}});
-  EXPECT_EQ(kinds.onStack, wanted.onStack);
+  for (auto [kind, accesses] : kinds.onStack) {
+    auto known = wanted.onStack.find(kind);
+    EXPECT_LE(accesses, known == wanted.onStack.end() ? 0 : known->second)
+        << kind;
+  }
   for (auto [kind, instruction] : wanted.instructions)
     EXPECT_TRUE(kinds.instructions[kind].count(instruction))
         << kind << " without " << instruction;
