@@ -236,8 +236,12 @@ private:
         OpBuilder::InsertionGuard guard(k.b);
         k.b.setInsertionPointToStart(loop.getBody());
         Value first = firstColumn(loop.getInductionVar());
-        Vectors next;
-        for (int64_t u = 0; u < loopVectors; ++u) {
+        Vectors next(loopVectors * totals.size());
+        // In the order of the columns, so that what is stored of a cache line
+        // follows each other.
+        int64_t fours = loopVectors / kFour;
+        for (int64_t i = 0; i < loopVectors; ++i) {
+          int64_t u = i % fours * kFour + i / fours;
           Value at =
               k.add(first, u % kFour * kVectorColumns + u / kFour * k.lanes);
           Vectors sums(
@@ -252,7 +256,7 @@ private:
                        [&](Value value, Value row) {
                          k.store(elements.full(value), k.at(row, at));
                        });
-          next.append(sums);
+          llvm::copy(sums, next.begin() + u * totals.size());
         }
         elements.endColumns();
         if (init.empty())
