@@ -60,8 +60,12 @@ public:
         elements(k, launch, pointers, arguments), plan(launch), kept(kept),
         scratch(k.pointer(arguments.scratch)) {
     // Two fours have running totals enough for additions not to wait for each
-    // other. What takes long has constants of its own, and no room for them.
-    if (kept.bytes() == 0)
+    // other. What takes long has constants of its own, and what draws the words
+    // of a four, and no room for them.
+    bool draws = llvm::any_of(*launch.getBlock(), [](Operation &op) {
+      return isa<DropoutOp, UniformOp>(op);
+    });
+    if (kept.bytes() == 0 && !draws)
       loopVectors = std::min(kBlockColumns / k.lanes, 2 * kFour);
   }
 
