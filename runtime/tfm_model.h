@@ -70,7 +70,8 @@
 //   in  rng        i32 [4]     train, evaluate: what random numbers depend on,
 //                              {low half of the seed, high half, update,
 //                              micro-batch}, the latter two from 0; while
-//                              evaluating {0, 0, 0, batch}
+//                              evaluating, where a loss draws even then,
+//                              {0, 0, 0, batch}
 //   in  hyper      f32 [4]     update, update_decayed, update_plain: {learning
 //                              rate, 1 - beta1^t, 1 - beta2^t, largest norm of
 //                              the gradient (0: any)}, t = 1 in the first
