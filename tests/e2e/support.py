@@ -93,6 +93,19 @@ class InFolder(unittest.TestCase):
     def path(cls, *names):
         return os.path.join(cls.folder, *names)
 
+    def build(self, name, text, *defines):
+        """A program of the model that `text` is, in the folder."""
+        with open(self.path(f"{name}.tfm"), "w", encoding="utf-8") as file:
+            file.write(text)
+        result = tfmc("build", f"{name}.tfm", "-o", name, *defines, cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return self.path(name)
+
+    def ok(self, *command):
+        result = run(*command, cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
 
 def main():
     """unittest's main, with the counts in the file that TFM_TEST_RESULTS names."""

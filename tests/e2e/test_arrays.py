@@ -60,18 +60,6 @@ def save_series(path, examples, seed=1, **others):
 
 
 class Arrays(InFolder):
-    def build(self, name, text, *defines):
-        with open(self.path(f"{name}.tfm"), "w", encoding="utf-8") as file:
-            file.write(text)
-        result = tfmc("build", f"{name}.tfm", "-o", name, *defines, cwd=self.folder)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return self.path(name)
-
-    def ok(self, *command):
-        result = run(*command, cwd=self.folder)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return result
-
     def refused(self, message, *command):
         result = run(*command, cwd=self.folder)
         self.assertEqual(result.returncode, 1, result.stderr + result.stdout)

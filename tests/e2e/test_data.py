@@ -50,11 +50,6 @@ class Data(InFolder):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         return self.path(name)
 
-    def ok(self, *command):
-        result = run(*command, cwd=self.folder)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return result
-
     def losses(self, model, out, *arguments):
         self.ok(model, "train", "--out", out, *arguments)
         return self.logged(out)

@@ -1030,11 +1030,6 @@ train {
         self.assertRegex(result.stderr, r"cannot write none/such/\w+\.\w+: .*ulimit")
         self.assertFalse(os.path.exists(self.path("none")))
 
-    def ok(self, *command):
-        result = run(*command, cwd=self.folder)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return result
-
     def refused(self, *command):
         result = run(*command, cwd=self.folder)
         self.assertEqual(result.returncode, 1, result.stderr)

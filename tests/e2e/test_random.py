@@ -95,18 +95,6 @@ def content(path):
 
 
 class Random(InFolder):
-    def build(self, name, text, *defines):
-        with open(self.path(f"{name}.tfm"), "w", encoding="utf-8") as file:
-            file.write(text)
-        result = tfmc("build", f"{name}.tfm", "-o", name, *defines, cwd=self.folder)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return self.path(name)
-
-    def ok(self, *command):
-        result = run(*command, cwd=self.folder)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return result
-
     def log(self, out):
         """The losses of a run, and those of its validation."""
         with open(self.path(out, "log.jsonl"), encoding="utf-8") as file:
