@@ -244,7 +244,7 @@ inline std::string calledElsewhere(const std::string &word,
       {"half", "bf16"},     {"fp16", "bf16"},   {"float16", "bf16"},
       {"bfloat16", "bf16"}, {"float32", "f32"}, {"fp32", "f32"},
       {"float", "f32"},     {"single", "f32"},  {"q8_0", "int8"},
-      {"q4_0", "int4"},     {"q4_1", "int4"},   {"gpu", "cuda"}};
+      {"q4_0", "int4"},     {"q4_1", "int4"}};
   for (const auto &[other, own] : names)
     for (const std::string &member : members)
       if (word == other && member == own)
