@@ -69,6 +69,15 @@ private:
   int64_t aPanelStride = 0, aPanel = 0, bPanel = 0, tileLength = 0;
   /// Tiles below each other in a panel of A; 0 where sums are in vectors.
   int64_t rowTiles = 0;
+  /// Of a panel of B for tiles, whose halves have 16 columns each.
+  int64_t halfOfB() const { return bPanel / 2; }
+  /// Whether what becomes of sums on tiles is computed beside the next tile's
+  /// products.
+  bool storesBeside() const { return rowTiles > 0 && throughTile; }
+  /// From a row of sums that go through scratch to the next.
+  int64_t sumsStride() const {
+    return plan.sumsInFewSets ? pageBytes / slotBytes : width;
+  }
   /// Where the parts of scratch begin.
   Value tiles, packedA, packedB;
   /// What is to be taken off the sums of each row, where B is offset.
@@ -126,8 +135,13 @@ private:
   /// Calls micro-kernels of so many rows, as wide as the tile's columns are.
   void runRows(const Tile &tile, int64_t rows);
   void runMicroKernel(const Tile &tile, int64_t rows, int64_t tileVectors);
-  void runTileKernel(const Tile &tile);
+  void runOnTiles(const Tile &tile);
+  /// Where the sums of a tile are that go through scratch.
+  Value sumsAt(Value p, Value q, const Block &block);
+  /// Whether no terms come behind a block's.
+  Value isLast(const Block &block);
   void store(Value p, Value q, Value source);
+  void storeRow(Value p, Value q, Value source, Value row);
   /// Cache lines of a packed panel of B.
   int64_t linesOfPanel() const { return bPanel * 4 / cacheLine; }
   /// How often a tile of all of k prefetches.
@@ -169,9 +183,7 @@ bool MatmulEmitter::layOut() {
   throughTile = !storesSums(spec, plan.terms, kb.lanes);
   tallPanels = spec.m - plan.rowPanels * (plan.tileRows - 1);
   int64_t depth = llvm::divideCeil(plan.depth, perSlot);
-  bPanel = packedLength(plan.wholeDepthOfB ? llvm::divideCeil(spec.k, perSlot)
-                                           : depth,
-                        width, 0, kb.lanes);
+  bPanel = packedLength(depth, width, 0, kb.lanes);
   if (plan.terms == Terms::Bf16Tiles) {
     layOutTiles(depth);
     return true;
@@ -302,8 +314,11 @@ std::optional<Kernel> MatmulEmitter::emit(StringRef name) {
          "no micro-kernel adds up in it");
   if (!layOut())
     return std::nullopt;
-  int64_t tileSlots = !throughTile   ? 0
-                      : blockedDepth ? plan.rowsOfSums * plan.columnBlock
+  int64_t tileSlots = 0;
+  if (throughTile)
+    tileSlots = blockedDepth         ? plan.rowsOfSums * plan.columnBlock
+                : plan.sumsInFewSets ? sumsStride() / width
+                : storesBeside()     ? 2
                                      : 1;
   int64_t panelsOfB = byPanel ? 1 : plan.columnBlock;
   int64_t lengths[] = {
@@ -395,7 +410,7 @@ void MatmulEmitter::blocks(Value rowFrom, Value rowTo, Value columnFrom,
   kb.loop(zero, columnBlocks, 1, [&](Value number) {
     auto [first, end] = kb.share(columns, number, columnBlocks);
     Value q0 = kb.add(columnFrom, first), q1 = kb.add(columnFrom, end);
-    if (plan.packB && !byPanel && (!blockedDepth || plan.wholeDepthOfB))
+    if (plan.packB && !byPanel && !blockedDepth)
       kb.ifThen(kb.less(rowFrom, rowTo),
                 [&] { packPanelsOfB(q0, q1, zero, whole); });
     kb.loop(rowFrom, rowTo, plan.rowsOfSums, [&](Value s0) {
@@ -404,7 +419,7 @@ void MatmulEmitter::blocks(Value rowFrom, Value rowTo, Value columnFrom,
         Value depth = blockedDepth
                           ? kb.min(kb.i64(plan.depth), kb.sub(whole, k0))
                           : whole;
-        if (plan.packB && !byPanel && blockedDepth && !plan.wholeDepthOfB)
+        if (plan.packB && !byPanel && blockedDepth)
           packPanelsOfB(q0, q1, k0, depth);
         kb.loop(s0, s1, plan.rowBlock, [&](Value p0) {
           Value p1 = kb.min(kb.add(p0, plan.rowBlock), s1);
@@ -420,6 +435,11 @@ void MatmulEmitter::blocks(Value rowFrom, Value rowTo, Value columnFrom,
               pack();
             kb.loop(p0, p1, 1, [&](Value p) { tile(p, q, now); });
           });
+          if (storesBeside())
+            kb.ifThen(isLast(now), [&] {
+              Value last = kb.sub(q1, kb.i64(1));
+              store(p0, last, sumsAt(p0, last, now));
+            });
         });
       };
       if (blockedDepth)
@@ -501,10 +521,11 @@ void MatmulEmitter::clearTailOfB(Value from, Value to, Value depth) {
     return;
   Value slots = kb.div(kb.add(depth, 1), 2);
   Value end = kb.mul(kb.div(kb.add(slots, tileSide - 1), tileSide), tileSide);
-  kb.loop(from, to, 1, [&](Value q) {
-    Value panel = kb.at(packedB, kb.mul(kb.sub(q, from), bPanel));
-    kb.loop(kb.mul(slots, width), kb.mul(end, width), kb.lanes,
-            [&](Value at) { kb.store(kb.splat(0.0), kb.at(panel, at)); });
+  kb.loop(kb.mul(from, 2), kb.mul(to, 2), 1, [&](Value half) {
+    Value at = kb.at(packedB, kb.mul(kb.sub(half, kb.mul(from, 2)), halfOfB()));
+    kb.loop(slots, end, 1, [&](Value slot) {
+      kb.store(kb.splat(0.0), kb.at(at, kb.mul(slot, tileSide)));
+    });
   });
 }
 
@@ -520,10 +541,16 @@ void MatmulEmitter::packPanelsOfB(Value from, Value to, Value k0, Value depth) {
   auto panelAt = [&](Value q) {
     return kb.at(packedB, kb.mul(kb.sub(q, from), bPanel));
   };
-  Value stride = kb.i64(width);
+  // A row of a panel's slots, and its next vector of columns.
+  Value stride = kb.i64(rowTiles > 0 ? tileSide : width);
+  int64_t nextVector = rowTiles > 0 ? halfOfB() : kb.lanes;
   if (rowsOfB) {
     auto pack = [&](Value q, Value columns, Value panels) {
       Value source = b.at(kb, bBase, k0, kb.mul(q, width));
+      if (rowTiles > 0)
+        return kb.call(packTilePairs(kb, packing(b)),
+                       {source, kb.i64(b.row), depth, columns, panelAt(q),
+                        kb.i64(halfOfB()), panels, kb.i64(bPanel)});
       kb.call(packRows(kb, vectors, packing(b)),
               {source, kb.i64(b.row), depth, columns, panelAt(q), stride,
                panels, kb.i64(bPanel)});
@@ -546,7 +573,7 @@ void MatmulEmitter::packPanelsOfB(Value from, Value to, Value k0, Value depth) {
       Value rest = kb.sub(columns, kb.i64(v * kb.lanes));
       auto pack = [&] {
         Value rows = kb.min(rest, kb.i64(kb.lanes));
-        Value to = kb.at(panel, v * kb.lanes);
+        Value to = kb.at(panel, v * nextVector);
         if (spec.isGrouped()) {
           GroupedRows from = groupsAt(kb.add(column, v * kb.lanes),
                                       kb.div(k0, TFM_GROUP_TERMS));
@@ -633,8 +660,6 @@ MatmulEmitter::Tile MatmulEmitter::operandsOf(Value p, Value q,
     tile.b = packedB;
     if (!byPanel)
       tile.b = kb.at(packedB, kb.mul(kb.sub(q, block.q0), bPanel));
-    if (plan.wholeDepthOfB)
-      tile.b = kb.at(tile.b, kb.mul(kb.div(block.k0, perSlot), width));
     tile.bStride = kb.i64(width);
   } else {
     tile.b = b.at(kb, bBase, block.k0, tile.column);
@@ -642,18 +667,29 @@ MatmulEmitter::Tile MatmulEmitter::operandsOf(Value p, Value q,
   }
   tile.accumulate = kb.sub(kb.i1(true), kb.equal(block.k0, kb.i64(0)));
   if (throughTile) {
-    tile.c = tiles;
-    if (blockedDepth) {
-      Value slot = kb.add(kb.mul(kb.sub(q, block.q0), plan.rowsOfSums),
-                          kb.sub(p, block.s0));
-      tile.c = kb.at(tiles, kb.mul(slot, tileLength));
-    }
-    tile.cStride = kb.i64(width);
+    tile.c = sumsAt(p, q, block);
+    tile.cStride = kb.i64(sumsStride());
   } else {
     tile.c = c.at(kb, cBase, tile.row, tile.column);
     tile.cStride = kb.i64(c.row);
   }
   return tile;
+}
+
+Value MatmulEmitter::sumsAt(Value p, Value q, const Block &block) {
+  Value slot;
+  if (blockedDepth)
+    slot = kb.add(kb.mul(kb.sub(q, block.q0), plan.rowsOfSums),
+                  kb.sub(p, block.s0));
+  else if (storesBeside())
+    slot = kb.rem(kb.sub(q, block.q0), kb.i64(2));
+  else
+    return tiles;
+  return kb.at(tiles, kb.mul(slot, plan.sumsInFewSets ? width : tileLength));
+}
+
+Value MatmulEmitter::isLast(const Block &block) {
+  return kb.equal(kb.add(block.k0, block.depth), kb.i64(spec.k));
 }
 
 SmallVector<Value> MatmulEmitter::nextOf(const Tile &tile) {
@@ -752,19 +788,68 @@ void MatmulEmitter::runRows(const Tile &tile, int64_t rows) {
       [&] { runMicroKernel(tile, rows, vectors); });
 }
 
-void MatmulEmitter::runTileKernel(const Tile &tile) {
-  TileKernel micro{rowTiles, /*columnTiles=*/2, /*streamsB=*/true};
-  micro.matricesAhead = static_cast<int64_t>(matricesAhead.size());
-  micro.rowsAhead = llvm::divideCeil(plan.tileRows * tileDepth, plan.depth);
-  SmallVector<Value> arguments{
-      tile.a,
-      tile.b,
-      tile.c,
-      tile.cStride,
-      kb.div(kb.add(tile.block.depth, tileDepth - 1), tileDepth),
-      tile.accumulate};
-  llvm::append_range(arguments, tile.matrices);
-  kb.call(tileKernel(kb, micro), arguments);
+void MatmulEmitter::runOnTiles(const Tile &tile) {
+  const Block &block = tile.block;
+  TileOperands operands;
+  operands.a = tile.a;
+  operands.aStride = plan.packA ? kb.i64(tileSide) : tile.aStride;
+  operands.aStep =
+      kb.i64(plan.packA ? rowTiles * tileSide * tileSide : tileSide);
+  operands.b = tile.b;
+  operands.bStride = kb.i64(tileSide);
+  operands.bStep = kb.i64(tileSide * tileSide);
+  operands.bColumns = kb.i64(halfOfB());
+  operands.c = tile.c;
+  operands.cStride = tile.cStride;
+  operands.accumulate = tile.accumulate;
+  operands.steps = kb.div(kb.add(block.depth, tileDepth - 1), tileDepth);
+
+  int64_t rowsAhead = llvm::divideCeil(plan.tileRows * tileDepth, plan.depth);
+  // The last terms may be fewer than the others.
+  int64_t before = (llvm::divideCeil(spec.k, plan.depth) - 1) * plan.depth;
+  int64_t rowsBeside = llvm::divideCeil(
+      plan.tileRows, llvm::divideCeil(spec.k - before, tileDepth));
+  Value rows, previous = kb.sub(tile.q, kb.i64(1)), sums;
+  if (storesBeside()) {
+    Value has = kb.less(block.q0, tile.q);
+    if (blockedDepth)
+      has = kb.select(isLast(block), has, kb.i1(false));
+    rows = kb.select(has, rowCount(tile.p), kb.i64(0));
+    sums = sumsAt(tile.p, previous, block);
+  }
+  // Sums of a part of the depth are read before they are written: those of the
+  // next tile are fetched.
+  Value nextSums;
+  if (blockedDepth)
+    nextSums = throughTile ? kb.at(tile.c, plan.rowsOfSums * tileLength)
+                           : kb.at(tile.c, width);
+  multiplyTiles(
+      kb, {rowTiles, /*columnTiles=*/2, /*fetchesB=*/true}, operands,
+      [&](Value step) {
+        auto fetch = [&](Value first, Value stride) {
+          for (int64_t ahead = 0; ahead < rowsAhead; ++ahead) {
+            Value row = kb.add(kb.mul(step, rowsAhead), ahead);
+            Value at = kb.at(first, kb.mul(row, stride), kb.b.getI8Type());
+            kb.prefetch(at, 1);
+            kb.prefetch(kb.at(at, cacheLine, kb.b.getI8Type()), 1);
+          }
+        };
+        if (nextSums)
+          fetch(nextSums, kb.mul(tile.cStride, 4));
+        auto matrices = [&] {
+          for (size_t i = 0; i + 1 < tile.matrices.size(); i += 2)
+            fetch(tile.matrices[i], tile.matrices[i + 1]);
+        };
+        if (!blockedDepth)
+          matrices();
+        else if (throughTile)
+          kb.ifThen(isLast(block), matrices);
+        if (!storesBeside())
+          return;
+        Value first = kb.mul(step, rowsBeside);
+        kb.loop(first, kb.min(kb.add(first, rowsBeside), rows), 1,
+                [&](Value row) { storeRow(tile.p, previous, sums, row); });
+      });
 }
 
 void MatmulEmitter::tile(Value p, Value q, const Block &block) {
@@ -773,8 +858,8 @@ void MatmulEmitter::tile(Value p, Value q, const Block &block) {
   tile.next = nextOf(tile);
   tile.matrices = matricesOf(tile);
   if (rowTiles > 0)
-    runTileKernel(tile);
-  else if (tallPanels == plan.rowPanels)
+    return runOnTiles(tile);
+  if (tallPanels == plan.rowPanels)
     runRows(tile, plan.tileRows);
   else
     kb.ifThen(
@@ -784,8 +869,7 @@ void MatmulEmitter::tile(Value p, Value q, const Block &block) {
     return;
   if (!blockedDepth)
     return store(p, q, tile.c);
-  kb.ifThen(kb.equal(kb.add(block.k0, block.depth), kb.i64(spec.k)),
-            [&] { store(p, q, tile.c); });
+  kb.ifThen(isLast(block), [&] { store(p, q, tile.c); });
 }
 
 void MatmulEmitter::findOffsets(Value rowFrom, Value rowTo) {
@@ -797,31 +881,33 @@ void MatmulEmitter::findOffsets(Value rowFrom, Value rowTo) {
 }
 
 void MatmulEmitter::store(Value p, Value q, Value source) {
-  Value row0 = rowStart(p), column0 = kb.mul(q, width);
+  kb.loop(kb.i64(0), rowCount(p), 1,
+          [&](Value row) { storeRow(p, q, source, row); });
+}
+
+void MatmulEmitter::storeRow(Value p, Value q, Value source, Value r) {
   // The vectors of a row follow each other, so that what their epilogues have
   // in common (dropout's random words) is computed once.
-  kb.loop(kb.i64(0), rowCount(p), 1, [&](Value r) {
-    Value row = kb.add(row0, r);
-    Value from = kb.at(source, kb.mul(r, width));
-    Value offset;
-    if (plan.terms == Terms::I8Quads)
-      offset = kb.splatInteger(kb.at(offsets, row));
-    for (int64_t v = 0; v < vectors; ++v) {
-      Value column = kb.add(column0, v * kb.lanes);
-      auto one = [&] {
-        Value at = kb.at(from, v * kb.lanes);
-        if (!areQuads(plan.terms))
-          return storeVector(row, column, kb.load(at));
-        Value sums = kb.loadAs(kb.vecType.clone(kb.b.getI32Type()), at);
-        storeVector(row, column, offset ? kb.sub(sums, offset) : sums);
-      };
-      // A last panel may be narrower.
-      if (v == 0 || spec.n % width == 0)
-        one();
-      else
-        kb.ifThen(kb.less(column, kb.i64(spec.n)), one);
-    }
-  });
+  Value row = kb.add(rowStart(p), r), column0 = kb.mul(q, width);
+  Value from = kb.at(source, kb.mul(r, sumsStride()));
+  Value offset;
+  if (plan.terms == Terms::I8Quads)
+    offset = kb.splatInteger(kb.at(offsets, row));
+  for (int64_t v = 0; v < vectors; ++v) {
+    Value column = kb.add(column0, v * kb.lanes);
+    auto one = [&] {
+      Value at = kb.at(from, v * kb.lanes);
+      if (!areQuads(plan.terms))
+        return storeVector(row, column, kb.load(at));
+      Value sums = kb.loadAs(kb.vecType.clone(kb.b.getI32Type()), at);
+      storeVector(row, column, offset ? kb.sub(sums, offset) : sums);
+    };
+    // A last panel may be narrower.
+    if (v == 0 || spec.n % width == 0)
+      one();
+    else
+      kb.ifThen(kb.less(column, kb.i64(spec.n)), one);
+  }
 }
 
 Kernel tfm::emitMatmul(OpBuilder &builder, ModuleOp module, StringRef name,

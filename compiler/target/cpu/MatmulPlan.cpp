@@ -56,8 +56,6 @@ static int64_t evenly(int64_t panels, int64_t most) {
   return llvm::divideCeil(panels, llvm::divideCeil(panels, most));
 }
 
-static constexpr int64_t slotBytes = 4;
-
 namespace {
 
 /// Makes the plan of a product.
@@ -86,7 +84,6 @@ private:
   bool goesAlongRows() const;
   void cutDepth(int64_t blocks);
   void planAlongRows();
-  void keepSumsAlongRows();
   void planDownColumns();
   void fetchAhead();
 
@@ -118,6 +115,7 @@ private:
   int64_t bytesOfA() const {
     return slotBytes * slots() * made.rowPanels * made.tileRows;
   }
+  int64_t sumBytes() const { return slotBytes * panelRows() * width(); }
   /// Panels of so many bytes that half of the second-level cache holds.
   int64_t columnsInCache(int64_t bytes) const {
     return evenly(made.columnPanels, target.l2Bytes / 2 / bytes);
@@ -248,43 +246,27 @@ void Planner::cutDepth(int64_t blocks) {
 /// streams by. Down a panel of columns each line of C, and of an A that lies in
 /// rows, is in another page.
 void Planner::planAlongRows() {
-  int64_t blocks = llvm::divideCeil(slots(), target.l1Bytes * 3 / 4 /
-                                                 (slotBytes * panelRows()));
+  int64_t panelBytes = slotBytes * slots() * panelRows();
+  int64_t blocks = llvm::divideCeil(panelBytes, target.l1Bytes * 3 / 4);
+  if (onTiles() && panelBytes <= target.l1Bytes) {
+    // What tiles stream by leaves that cache alone, so that A may fill it, if
+    // sums meet in a few of its sets.
+    blocks = 1;
+    made.sumsInFewSets = panelBytes + 2 * sumBytes() > target.l1Bytes;
+  }
   cutDepth(blocks);
   made.alongRows = true;
   made.columnBlock =
       columnsInCache(slotBytes * width() * llvm::alignTo(depthSlots(), unit()));
   made.rowBlock = 1;
+  // B is packed once for the rows whose sums of a part of the depth are kept.
+  // Tiles, which have fetched them when they begin, take them from behind the
+  // second-level cache, too.
   made.rowsOfSums = made.rowPanels;
   if (blocks > 1)
-    keepSumsAlongRows();
-}
-
-/// Sums of a part of the depth stay in the cache, too: those of some panels of
-/// A, or those of one beside all of the depth of fewer columns of B. Either
-/// packs A for each block of columns; the first B for each block of rows, too,
-/// which is all that is packed where A is not.
-void Planner::keepSumsAlongRows() {
-  int64_t half = target.l2Bytes / 2;
-  int64_t sumBytes = slotBytes * panelRows() * width();
-  made.rowsOfSums = evenly(made.rowPanels, (made.packA ? half : 4 * half) /
-                                               (sumBytes * made.columnBlock));
-  if (!made.packA)
-    return;
-  int64_t wholeBytes =
-      slotBytes * width() * llvm::alignTo(slots(), unit()) + sumBytes;
-  int64_t whole = columnsInCache(wholeBytes);
-  auto packed = [&](int64_t columnBlock, int64_t rowsOfSums) {
-    return made.rowPanels * llvm::divideCeil(made.columnPanels, columnBlock) +
-           made.columnPanels * llvm::divideCeil(made.rowPanels, rowsOfSums);
-  };
-  made.wholeDepthOfB =
-      wholeBytes <= half &&
-      packed(whole, made.rowPanels) < packed(made.columnBlock, made.rowsOfSums);
-  if (made.wholeDepthOfB) {
-    made.columnBlock = whole;
-    made.rowsOfSums = 1;
-  }
+    made.rowsOfSums =
+        evenly(made.rowPanels, (onTiles() ? 4 : 2) * target.l2Bytes /
+                                   (sumBytes() * made.columnBlock));
 }
 
 /// A block of A stays in the second-level cache, a panel of B in the first.

@@ -15,6 +15,8 @@ namespace tfm {
 
 /// Of the host's memory, in bytes.
 inline constexpr int64_t pageBytes = 4096;
+/// What a micro-kernel multiplies in one lane; see `elementsPerSlot`.
+inline constexpr int64_t slotBytes = 4;
 
 /// Whether the micro-kernel can read A where it lies.
 bool canReadA(const MatmulSpec &spec, Terms terms, const Matrix &a);
@@ -44,9 +46,9 @@ struct MatmulPlan {
   /// Panels of rows, those of some blocks, for which each block of B is packed
   /// once. Where `depth` is less than all terms their sums are kept meanwhile.
   int64_t rowsOfSums;
-  /// Where `depth` is less than all terms: whether all of them are packed of a
-  /// block of B at once, else `depth` of them for each block of rows.
-  bool wholeDepthOfB = false;
+  /// On tiles: whether the rows of sums that wait for their epilogue are pages
+  /// apart, where they take a few sets of the first-level cache from A.
+  bool sumsInFewSets = false;
   /// Whether register tiles follow each other along a panel of rows, which is a
   /// block, else along one of columns.
   bool alongRows = false;

@@ -88,7 +88,7 @@ private:
   /// sets once for a whole program.
   bool usesTiles() const {
     return llvm::any_of(module, [](const llvm::Function &function) {
-      return function.getName().starts_with(tileFunctionPrefix);
+      return function.getName().starts_with("llvm.x86.tile");
     });
   }
 

@@ -56,82 +56,82 @@ void Tiles::call(StringRef name, ValueRange operands) {
       kb.b, kb.loc, kb.b.getStringAttr("llvm.x86." + name), operands);
 }
 
-func::FuncOp tfm::tileKernel(KernelBuilder &kb, const TileKernel &kernel) {
-  auto [rowTiles, columnTiles, streamsB, matricesAhead, rowsAhead] = kernel;
+void tfm::multiplyTiles(KernelBuilder &kb, const TileShape &shape,
+                        const TileOperands &operands,
+                        function_ref<void(Value)> beside) {
+  auto [rowTiles, columnTiles, fetchesB] = shape;
+  Tiles tiles(kb);
+  auto sum = [&](int64_t row, int64_t column) {
+    return row * columnTiles + column;
+  };
+  constexpr int64_t firstA = 4, firstB = 6;
+  auto overSums = [&](function_ref<void(int64_t, Value)> visit) {
+    for (int64_t row = 0; row < rowTiles; ++row)
+      for (int64_t column = 0; column < columnTiles; ++column)
+        visit(sum(row, column),
+              kb.at(kb.at(operands.c, kb.mul(operands.cStride, row * tileSide)),
+                    column * tileSide));
+  };
+  kb.ifThen(
+      operands.accumulate,
+      [&] {
+        overSums([&](int64_t tile, Value at) {
+          tiles.load(tile, at, operands.cStride);
+        });
+      },
+      [&] { overSums([&](int64_t tile, Value) { tiles.zero(tile); }); });
+  Value nextRows = kb.mul(operands.aStride, tileSide);
+  kb.loop(
+      kb.i64(0), operands.steps, 1, {operands.a, operands.b},
+      [&](Value step, ValueRange at) {
+        auto columnsOfB = [&](int64_t column) {
+          return column == 0 ? at[1] : kb.at(at[1], operands.bColumns);
+        };
+        auto loadB = [&](int64_t column) {
+          tiles.load(firstB + column, columnsOfB(column), operands.bStride);
+        };
+        // The first column multiplies while the others are on their way.
+        loadB(0);
+        for (int64_t row = 0; row < rowTiles; ++row)
+          tiles.load(firstA + row, row == 0 ? at[0] : kb.at(at[0], nextRows),
+                     operands.aStride);
+        for (int64_t column = 1; column < columnTiles; ++column)
+          loadB(column);
+        for (int64_t column = 0; column < columnTiles; ++column)
+          for (int64_t row = 0; row < rowTiles; ++row)
+            tiles.multiplyAdd(sum(row, column), firstA + row, firstB + column);
+        if (fetchesB)
+          for (int64_t column = 0; column < columnTiles; ++column) {
+            Value next = kb.at(columnsOfB(column), operands.bStep);
+            for (int64_t row = 0; row < tileSide; ++row) {
+              kb.prefetch(next, 1);
+              next = kb.at(next, operands.bStride);
+            }
+          }
+        if (beside)
+          beside(step);
+        return SmallVector<Value>{kb.at(at[0], operands.aStep),
+                                  kb.at(at[1], operands.bStep)};
+      });
+  overSums(
+      [&](int64_t tile, Value at) { tiles.store(tile, at, operands.cStride); });
+}
+
+func::FuncOp tfm::tileKernel(KernelBuilder &kb, const TileShape &shape) {
+  auto [rowTiles, columnTiles, fetchesB] = shape;
   SmallVector<Type> types{kb.ptrType, kb.ptrType, kb.ptrType,
                           kb.i64Type, kb.i64Type, kb.b.getI1Type()};
-  for (int64_t i = 0; i < matricesAhead; ++i)
-    types.append({kb.ptrType, kb.i64Type});
-  std::string name = (tileFunctionPrefix + Twine(rowTiles) + "x" +
-                      Twine(columnTiles) + (streamsB ? ".stream" : ""))
+  std::string name = ("tfm.tiles." + Twine(rowTiles) + "x" +
+                      Twine(columnTiles) + (fetchesB ? ".fetch" : ""))
                          .str();
-  if (matricesAhead > 0)
-    name += ".ahead" + std::to_string(rowsAhead) + ".matrices" +
-            std::to_string(matricesAhead);
   return kb.sharedFunction(
       name, types, [&](KernelBuilder &kb, ValueRange args) {
-        Value a = args[0], b = args[1], c = args[2], cStride = args[3],
-              steps = args[4], accumulate = args[5];
-        ValueRange matrices = args.drop_front(6);
-        Tiles tiles(kb);
-        auto sum = [&](int64_t row, int64_t column) {
-          return row * columnTiles + column;
-        };
-        int64_t firstA = 4, firstB = 6;
-        auto overSums = [&](llvm::function_ref<void(int64_t, Value)> visit) {
-          for (int64_t row = 0; row < rowTiles; ++row)
-            for (int64_t column = 0; column < columnTiles; ++column)
-              visit(sum(row, column),
-                    kb.at(kb.at(c, kb.mul(cStride, row * tileSide)),
-                          column * tileSide));
-        };
-        kb.ifThen(
-            accumulate,
-            [&] {
-              overSums([&](int64_t tile, Value at) {
-                tiles.load(tile, at, cStride);
-              });
-            },
-            [&] { overSums([&](int64_t tile, Value) { tiles.zero(tile); }); });
-        Value rowStride = kb.i64(tileSide),
-              columnStride = kb.i64(columnTiles * tileSide);
-        SmallVector<Value> places{a, b};
-        for (int64_t i = 0; i < matricesAhead; ++i)
-          places.push_back(matrices[2 * i]);
-        kb.loop(kb.i64(0), steps, 1, places, [&](Value, ValueRange at) {
-          auto loadB = [&](int64_t column) {
-            Value from = kb.at(at[1], column * tileSide);
-            streamsB ? tiles.stream(firstB + column, from, columnStride)
-                     : tiles.load(firstB + column, from, columnStride);
-          };
-          // The first column multiplies while the others are on their way.
-          loadB(0);
-          for (int64_t row = 0; row < rowTiles; ++row)
-            tiles.load(firstA + row, kb.at(at[0], row * tileSide * tileSide),
-                       rowStride);
-          for (int64_t column = 1; column < columnTiles; ++column)
-            loadB(column);
-          SmallVector<Value> next{
-              kb.at(at[0], rowTiles * tileSide * tileSide),
-              kb.at(at[1], columnTiles * tileSide * tileSide)};
-          Type byte = kb.b.getI8Type();
-          for (int64_t i = 0; i < matricesAhead; ++i) {
-            Value row = at[2 + i];
-            for (int64_t ahead = 0; ahead < rowsAhead; ++ahead) {
-              kb.prefetch(row, 1);
-              kb.prefetch(kb.at(row, cacheLine, byte), 1);
-              row = kb.at(row, matrices[2 * i + 1], byte);
-            }
-            next.push_back(row);
-          }
-          for (int64_t column = 0; column < columnTiles; ++column)
-            for (int64_t row = 0; row < rowTiles; ++row)
-              tiles.multiplyAdd(sum(row, column), firstA + row,
-                                firstB + column);
-          return next;
-        });
-        overSums(
-            [&](int64_t tile, Value at) { tiles.store(tile, at, cStride); });
+        int64_t rowSlots = columnTiles * tileSide;
+        multiplyTiles(kb, shape,
+                      {args[0], kb.i64(tileSide),
+                       kb.i64(rowTiles * tileSide * tileSide), args[1],
+                       kb.i64(rowSlots), kb.i64(rowSlots * tileSide),
+                       kb.i64(tileSide), args[2], args[3], args[5], args[4]});
       });
 }
 
@@ -141,10 +141,10 @@ func::FuncOp tfm::integerTileKernel(KernelBuilder &kb,
   constexpr int64_t columnTiles = 2, stepSlots = 2 * tileSide * tileSide;
   SmallVector<Type> types{kb.ptrType, kb.ptrType,       kb.ptrType,
                           kb.i64Type, kb.b.getI1Type(), kb.ptrType};
-  std::string name = (tileFunctionPrefix + "integers." + Twine(rowTiles) + "x" +
-                      Twine(columnTiles) + (streamsB ? ".b" : ".a") + ".ahead" +
-                      Twine(linesAhead))
-                         .str();
+  std::string name =
+      ("tfm.tiles.integers." + Twine(rowTiles) + "x" + Twine(columnTiles) +
+       (streamsB ? ".b" : ".a") + ".ahead" + Twine(linesAhead))
+          .str();
   return kb.sharedFunction(
       name, types, [&](KernelBuilder &kb, ValueRange args) {
         Value c = args[2], steps = args[3], accumulate = args[4];
@@ -282,5 +282,56 @@ func::FuncOp tfm::packTileColumns(KernelBuilder &kb, Packing packing) {
                      kb.at(to, kb.mul(kb.add(first, static_cast<int64_t>(row)),
                                       tileSide)));
         });
+      });
+}
+
+static Value zeros(KernelBuilder &kb, Type type) {
+  return arith::ConstantOp::create(kb.b, kb.loc, kb.b.getZeroAttr(type));
+}
+
+func::FuncOp tfm::packTilePairs(KernelBuilder &kb, Packing packing) {
+  SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.i64Type, kb.i64Type,
+                          kb.ptrType, kb.i64Type, kb.i64Type, kb.i64Type};
+  Type element = packing.element(kb);
+  constexpr int64_t width = 2 * tileSide;
+  auto elements = VectorType::get({width}, element);
+  SmallVector<int64_t> halves[2];
+  for (int64_t half : {0, 1})
+    for (int64_t i = 0; i < tileSide; ++i)
+      halves[half].append({half * tileSide + i, width + half * tileSide + i});
+  return kb.sharedFunction(
+      std::string("tfm.pack.tile.pairs") + packing.fromName(), types,
+      [&](KernelBuilder &kb, ValueRange args) {
+        Value source = args[0], stride = args[1], k = args[2],
+              columns = args[3], panel = args[4], half = args[5],
+              panels = args[6], panelLength = args[7];
+        auto copy = [&](Value mask) {
+          auto pairs = [&](ValueRange row, bool below) {
+            kb.loop(kb.i64(0), panels, 1, row, [&](Value, ValueRange at) {
+              Value x = kb.toBf16(kb.loadAs(elements, at[0], mask));
+              Value from = kb.at(at[0], stride, element);
+              Value y = below ? kb.toBf16(kb.loadAs(elements, from, mask))
+                              : zeros(kb, x.getType());
+              for (int64_t i : {0, 1})
+                kb.store(LLVM::BitcastOp::create(kb.b, kb.loc, kb.vecType,
+                                                 kb.shuffle(x, y, halves[i])),
+                         i == 0 ? at[1] : kb.at(at[1], half));
+              return SmallVector<Value>{kb.at(at[0], width, element),
+                                        kb.at(at[1], panelLength)};
+            });
+          };
+          Value rest = kb.rem(k, kb.i64(2)), step = kb.mul(stride, 2);
+          SmallVector<Value> end =
+              kb.loop(kb.i64(0), kb.sub(k, rest), 2, {source, panel},
+                      [&](Value, ValueRange at) {
+                        pairs(at, true);
+                        return SmallVector<Value>{kb.at(at[0], step, element),
+                                                  kb.at(at[1], tileSide)};
+                      });
+          kb.ifThen(kb.less(kb.i64(0), rest), [&] { pairs(end, false); });
+        };
+        kb.ifThen(
+            kb.less(columns, kb.i64(width)),
+            [&] { copy(kb.maskOf(columns, width)); }, [&] { copy({}); });
       });
 }

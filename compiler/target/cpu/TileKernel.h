@@ -31,9 +31,6 @@ inline constexpr int64_t tileDepth = 2 * tileSide;
 /// What LDTILECFG reads: eight tiles, each of them whole.
 std::array<uint8_t, 64> tileConfiguration();
 
-/// What the names of functions that use tiles begin with.
-inline constexpr llvm::StringLiteral tileFunctionPrefix = "tfm.tiles.";
-
 /// The instructions. Tiles are numbers, constants of the code; strides are in
 /// slots.
 class Tiles {
@@ -57,28 +54,44 @@ private:
   KernelBuilder &kb;
 };
 
-/// What a kernel on tiles is like.
-struct TileKernel {
+/// What a product on tiles is like.
+struct TileShape {
   /// Tiles below each other, of A and of the sums, and beside each other, of B
   /// and of the sums: one or two each.
   int64_t rowTiles, columnTiles;
-  /// B leaves the first-level cache to A and to the sums: calls that follow
-  /// each other share A.
-  bool streamsB = false;
-  /// It also prefetches rows of so many matrices that are read or written once
-  /// it is finished, so many rows of two lines each with every step.
-  int64_t matricesAhead = 0, rowsAhead = 0;
+  /// B comes from behind the first-level cache, and is fetched a step ahead:
+  /// where another thread has its part of the core, loads alone wait.
+  bool fetchesB = false;
 };
 
-/// The function that computes 16 `rowTiles` x 16 `columnTiles` elements:
+/// Where the operands of a product on tiles are; strides are in slots.
+struct TileOperands {
+  /// From one row of A to the next, and from its 16 slots of a step to those of
+  /// the next one.
+  mlir::Value a, aStride, aStep;
+  /// The same of B, whose rows are pairs of terms of 16 columns, and from these
+  /// to the next 16.
+  mlir::Value b, bStride, bStep, bColumns;
+  /// Sums; whether they begin with what is there.
+  mlir::Value c, cStride, accumulate;
+  /// Of `tileDepth` terms.
+  mlir::Value steps;
+};
+
+/// Computes 16 `rowTiles` x 16 `columnTiles` sums, as `microKernel`. What
+/// `beside` emits for a step has the time of its multiplications, which keep
+/// none of the vectors' units busy.
+void multiplyTiles(KernelBuilder &kb, const TileShape &shape,
+                   const TileOperands &operands,
+                   llvm::function_ref<void(mlir::Value step)> beside = nullptr);
+
+/// The function that does it:
 ///
-///   (a, b, c, c stride, steps, accumulate
-///    [, first row, bytes to the next row, for each of the matrices ahead])
+///   (a, b, c, c stride, steps, accumulate)
 ///
-/// as `microKernel`, with `steps` of `tileDepth` terms. A step of A is 16
-/// `rowTiles` rows of 16 slots (`packTileRows`), one of B 16 slots of 16
-/// `columnTiles` columns (the panel of `Terms::Bf16Pairs`).
-mlir::func::FuncOp tileKernel(KernelBuilder &kb, const TileKernel &kernel);
+/// A step of A is 16 `rowTiles` rows of 16 slots (`packTileRows`), one of B 16
+/// slots of 16 `columnTiles` columns (the panel of `Terms::Bf16Pairs`).
+mlir::func::FuncOp tileKernel(KernelBuilder &kb, const TileShape &shape);
 
 /// What a kernel of integers on tiles is like.
 struct IntegerTileKernel {
@@ -122,6 +135,18 @@ mlir::func::FuncOp packTileRows(KernelBuilder &kb, Packing packing);
 ///
 /// Rows behind `rows`, up to whole tiles, are zeros.
 mlir::func::FuncOp packTileColumns(KernelBuilder &kb, Packing packing);
+
+/// The function that packs `panels` of 32 columns of a B that lies in rows, of
+/// `stride` elements from one k to the next, as slots of two bf16, 16 columns
+/// of which are `half` from the others:
+///
+///   (source, stride, k, columns, panel, half, panels, panel length)
+///   panel[p * panel length + h * half + (i / 2) * 16 + column]
+///       = source[i * stride + 32 p + 16 h + column], and the element of the
+///         next k
+///
+/// Where there are less than 32 `columns`, of one panel, the others are zeros.
+mlir::func::FuncOp packTilePairs(KernelBuilder &kb, Packing packing);
 
 } // namespace tfm
 
