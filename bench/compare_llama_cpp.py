@@ -25,6 +25,7 @@ import argparse
 import json
 import os
 import pathlib
+import platform
 import shutil
 import statistics
 import subprocess
@@ -81,8 +82,11 @@ class Peer:
         source = folder / archives[0].name.removesuffix(".tar.gz") / "vendor" / "llama.cpp"
         off = ["GGML_AMX_INT8", "GGML_AMX_TILE", "LLAMA_CURL", "LLAMA_OPENSSL", "LLAMA_BUILD_TESTS", "BUILD_SHARED_LIBS",
                "LLAMA_BUILD_EXAMPLES", "LLAMA_BUILD_SERVER"]
+        # Its code for tiles ends with an illegal instruction, and is there wherever the compiler may use them.
+        without = "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16" if platform.machine() == "x86_64" else ""
         checked(["cmake", "-S", source, "-B", self.build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                 "-DGGML_NATIVE=ON"] + [f"-D{name}=OFF" for name in off])
+                 "-DGGML_NATIVE=ON", f"-DCMAKE_C_FLAGS={without}", f"-DCMAKE_CXX_FLAGS={without}"] +
+                [f"-D{name}=OFF" for name in off])
         checked(["nice", "-n", "19", "cmake", "--build", self.build, "--target", "llama-bench", "llama-quantize"])
 
     def write(self, kind, scratch):
