@@ -136,6 +136,8 @@ private:
   void runRows(const Tile &tile, int64_t rows);
   void runMicroKernel(const Tile &tile, int64_t rows, int64_t tileVectors);
   void runOnTiles(const Tile &tile);
+  /// What is fetched beside a step of a tile, whose B begins at `b`.
+  void fetchBeside(const Tile &tile, Value step, Value b);
   /// Where the sums of a tile are that go through scratch.
   Value sumsAt(Value p, Value q, const Block &block);
   /// Whether no terms come behind a block's.
@@ -792,9 +794,6 @@ void MatmulEmitter::runOnTiles(const Tile &tile) {
   const Block &block = tile.block;
   TileOperands operands;
   operands.a = tile.a;
-  operands.aStride = plan.packA ? kb.i64(tileSide) : tile.aStride;
-  operands.aStep =
-      kb.i64(plan.packA ? rowTiles * tileSide * tileSide : tileSide);
   operands.b = tile.b;
   operands.bStride = kb.i64(tileSide);
   operands.bStep = kb.i64(tileSide * tileSide);
@@ -804,7 +803,6 @@ void MatmulEmitter::runOnTiles(const Tile &tile) {
   operands.accumulate = tile.accumulate;
   operands.steps = kb.div(kb.add(block.depth, tileDepth - 1), tileDepth);
 
-  int64_t rowsAhead = llvm::divideCeil(plan.tileRows * tileDepth, plan.depth);
   // The last terms may be fewer than the others.
   int64_t before = (llvm::divideCeil(spec.k, plan.depth) - 1) * plan.depth;
   int64_t rowsBeside = llvm::divideCeil(
@@ -817,39 +815,45 @@ void MatmulEmitter::runOnTiles(const Tile &tile) {
     rows = kb.select(has, rowCount(tile.p), kb.i64(0));
     sums = sumsAt(tile.p, previous, block);
   }
-  // Sums of a part of the depth are read before they are written: those of the
-  // next tile are fetched.
-  Value nextSums;
-  if (blockedDepth)
-    nextSums = throughTile ? kb.at(tile.c, plan.rowsOfSums * tileLength)
-                           : kb.at(tile.c, width);
   multiplyTiles(
-      kb, {rowTiles, /*columnTiles=*/2, /*fetchesB=*/true}, operands,
-      [&](Value step) {
-        auto fetch = [&](Value first, Value stride) {
-          for (int64_t ahead = 0; ahead < rowsAhead; ++ahead) {
-            Value row = kb.add(kb.mul(step, rowsAhead), ahead);
-            Value at = kb.at(first, kb.mul(row, stride), kb.b.getI8Type());
-            kb.prefetch(at, 1);
-            kb.prefetch(kb.at(at, cacheLine, kb.b.getI8Type()), 1);
-          }
-        };
-        if (nextSums)
-          fetch(nextSums, kb.mul(tile.cStride, 4));
-        auto matrices = [&] {
-          for (size_t i = 0; i + 1 < tile.matrices.size(); i += 2)
-            fetch(tile.matrices[i], tile.matrices[i + 1]);
-        };
-        if (!blockedDepth)
-          matrices();
-        else if (throughTile)
-          kb.ifThen(isLast(block), matrices);
+      kb, {rowTiles, /*columnTiles=*/2}, operands, [&](Value step, Value b) {
+        fetchBeside(tile, step, b);
         if (!storesBeside())
           return;
         Value first = kb.mul(step, rowsBeside);
         kb.loop(first, kb.min(kb.add(first, rowsBeside), rows), 1,
                 [&](Value row) { storeRow(tile.p, previous, sums, row); });
       });
+}
+
+void MatmulEmitter::fetchBeside(const Tile &tile, Value step, Value b) {
+  // The next step of B: where another thread has its part of the core, loads
+  // alone wait for the second-level cache.
+  for (int64_t half : {0, 1})
+    for (int64_t row = 0; row < tileSide; ++row)
+      kb.prefetch(kb.at(b, half * halfOfB() + (tileSide + row) * tileSide), 1);
+  int64_t rowsAhead = llvm::divideCeil(plan.tileRows * tileDepth, plan.depth);
+  auto fetch = [&](Value first, Value stride) {
+    Type byte = kb.b.getI8Type();
+    for (int64_t ahead = 0; ahead < rowsAhead; ++ahead) {
+      Value row = kb.add(kb.mul(step, rowsAhead), ahead);
+      Value at = kb.at(first, kb.mul(row, stride), byte);
+      kb.prefetch(at, 1);
+      kb.prefetch(kb.at(at, cacheLine, byte), 1);
+    }
+  };
+  auto fetchMatrices = [&] {
+    for (size_t i = 0; i + 1 < tile.matrices.size(); i += 2)
+      fetch(tile.matrices[i], tile.matrices[i + 1]);
+  };
+  if (!blockedDepth)
+    return fetchMatrices();
+  // Sums of a part of the depth are read before they are written: the next
+  // tile's.
+  fetch(kb.at(tile.c, throughTile ? plan.rowsOfSums * tileLength : width),
+        kb.mul(tile.cStride, slotBytes));
+  if (throughTile)
+    kb.ifThen(isLast(tile.block), fetchMatrices);
 }
 
 void MatmulEmitter::tile(Value p, Value q, const Block &block) {

@@ -58,13 +58,13 @@ void Tiles::call(StringRef name, ValueRange operands) {
 
 void tfm::multiplyTiles(KernelBuilder &kb, const TileShape &shape,
                         const TileOperands &operands,
-                        function_ref<void(Value)> beside) {
-  auto [rowTiles, columnTiles, fetchesB] = shape;
+                        function_ref<void(Value, Value)> beside) {
+  auto [rowTiles, columnTiles] = shape;
   Tiles tiles(kb);
   auto sum = [&](int64_t row, int64_t column) {
     return row * columnTiles + column;
   };
-  constexpr int64_t firstA = 4, firstB = 6;
+  constexpr int64_t firstA = 4, firstB = 6, slots = tileSide * tileSide;
   auto overSums = [&](function_ref<void(int64_t, Value)> visit) {
     for (int64_t row = 0; row < rowTiles; ++row)
       for (int64_t column = 0; column < columnTiles; ++column)
@@ -80,37 +80,26 @@ void tfm::multiplyTiles(KernelBuilder &kb, const TileShape &shape,
         });
       },
       [&] { overSums([&](int64_t tile, Value) { tiles.zero(tile); }); });
-  Value nextRows = kb.mul(operands.aStride, tileSide);
   kb.loop(
       kb.i64(0), operands.steps, 1, {operands.a, operands.b},
       [&](Value step, ValueRange at) {
-        auto columnsOfB = [&](int64_t column) {
-          return column == 0 ? at[1] : kb.at(at[1], operands.bColumns);
-        };
         auto loadB = [&](int64_t column) {
-          tiles.load(firstB + column, columnsOfB(column), operands.bStride);
+          tiles.load(firstB + column,
+                     column == 0 ? at[1] : kb.at(at[1], operands.bColumns),
+                     operands.bStride);
         };
         // The first column multiplies while the others are on their way.
         loadB(0);
         for (int64_t row = 0; row < rowTiles; ++row)
-          tiles.load(firstA + row, row == 0 ? at[0] : kb.at(at[0], nextRows),
-                     operands.aStride);
+          tiles.load(firstA + row, kb.at(at[0], row * slots), kb.i64(tileSide));
         for (int64_t column = 1; column < columnTiles; ++column)
           loadB(column);
         for (int64_t column = 0; column < columnTiles; ++column)
           for (int64_t row = 0; row < rowTiles; ++row)
             tiles.multiplyAdd(sum(row, column), firstA + row, firstB + column);
-        if (fetchesB)
-          for (int64_t column = 0; column < columnTiles; ++column) {
-            Value next = kb.at(columnsOfB(column), operands.bStep);
-            for (int64_t row = 0; row < tileSide; ++row) {
-              kb.prefetch(next, 1);
-              next = kb.at(next, operands.bStride);
-            }
-          }
         if (beside)
-          beside(step);
-        return SmallVector<Value>{kb.at(at[0], operands.aStep),
+          beside(step, at[1]);
+        return SmallVector<Value>{kb.at(at[0], rowTiles * slots),
                                   kb.at(at[1], operands.bStep)};
       });
   overSums(
@@ -118,21 +107,26 @@ void tfm::multiplyTiles(KernelBuilder &kb, const TileShape &shape,
 }
 
 func::FuncOp tfm::tileKernel(KernelBuilder &kb, const TileShape &shape) {
-  auto [rowTiles, columnTiles, fetchesB] = shape;
   SmallVector<Type> types{kb.ptrType, kb.ptrType, kb.ptrType,
                           kb.i64Type, kb.i64Type, kb.b.getI1Type()};
-  std::string name = ("tfm.tiles." + Twine(rowTiles) + "x" +
-                      Twine(columnTiles) + (fetchesB ? ".fetch" : ""))
-                         .str();
-  return kb.sharedFunction(
-      name, types, [&](KernelBuilder &kb, ValueRange args) {
-        int64_t rowSlots = columnTiles * tileSide;
-        multiplyTiles(kb, shape,
-                      {args[0], kb.i64(tileSide),
-                       kb.i64(rowTiles * tileSide * tileSide), args[1],
-                       kb.i64(rowSlots), kb.i64(rowSlots * tileSide),
-                       kb.i64(tileSide), args[2], args[3], args[5], args[4]});
-      });
+  std::string name =
+      ("tfm.tiles." + Twine(shape.rowTiles) + "x" + Twine(shape.columnTiles))
+          .str();
+  return kb.sharedFunction(name, types,
+                           [&](KernelBuilder &kb, ValueRange args) {
+                             int64_t rowSlots = shape.columnTiles * tileSide;
+                             TileOperands operands;
+                             operands.a = args[0];
+                             operands.b = args[1];
+                             operands.bStride = kb.i64(rowSlots);
+                             operands.bStep = kb.i64(rowSlots * tileSide);
+                             operands.bColumns = kb.i64(tileSide);
+                             operands.c = args[2];
+                             operands.cStride = args[3];
+                             operands.steps = args[4];
+                             operands.accumulate = args[5];
+                             multiplyTiles(kb, shape, operands);
+                           });
 }
 
 func::FuncOp tfm::integerTileKernel(KernelBuilder &kb,

@@ -54,23 +54,18 @@ private:
   KernelBuilder &kb;
 };
 
-/// What a product on tiles is like.
+/// What a product on tiles is like: tiles below each other, of A and of the
+/// sums, and beside each other, of B and of the sums; one or two each.
 struct TileShape {
-  /// Tiles below each other, of A and of the sums, and beside each other, of B
-  /// and of the sums: one or two each.
   int64_t rowTiles, columnTiles;
-  /// B comes from behind the first-level cache, and is fetched a step ahead:
-  /// where another thread has its part of the core, loads alone wait.
-  bool fetchesB = false;
 };
 
 /// Where the operands of a product on tiles are; strides are in slots.
 struct TileOperands {
-  /// From one row of A to the next, and from its 16 slots of a step to those of
-  /// the next one.
-  mlir::Value a, aStride, aStep;
-  /// The same of B, whose rows are pairs of terms of 16 columns, and from these
-  /// to the next 16.
+  /// A step is 16 `rowTiles` rows of 16 slots (`packTileRows`).
+  mlir::Value a;
+  /// From one row of B, of pairs of terms of 16 columns, to the next, from a
+  /// step's rows to the next one's, and from 16 columns to the others.
   mlir::Value b, bStride, bStep, bColumns;
   /// Sums; whether they begin with what is there.
   mlir::Value c, cStride, accumulate;
@@ -79,18 +74,18 @@ struct TileOperands {
 };
 
 /// Computes 16 `rowTiles` x 16 `columnTiles` sums, as `microKernel`. What
-/// `beside` emits for a step has the time of its multiplications, which keep
-/// none of the vectors' units busy.
-void multiplyTiles(KernelBuilder &kb, const TileShape &shape,
-                   const TileOperands &operands,
-                   llvm::function_ref<void(mlir::Value step)> beside = nullptr);
+/// `beside` emits for a step, given its number and where its B begins, has the
+/// time of its multiplications, which keep none of the vectors' units busy.
+void multiplyTiles(
+    KernelBuilder &kb, const TileShape &shape, const TileOperands &operands,
+    llvm::function_ref<void(mlir::Value step, mlir::Value b)> beside = nullptr);
 
 /// The function that does it:
 ///
 ///   (a, b, c, c stride, steps, accumulate)
 ///
-/// A step of A is 16 `rowTiles` rows of 16 slots (`packTileRows`), one of B 16
-/// slots of 16 `columnTiles` columns (the panel of `Terms::Bf16Pairs`).
+/// A step of B is 16 slots of 16 `columnTiles` columns (the panel of
+/// `Terms::Bf16Pairs`).
 mlir::func::FuncOp tileKernel(KernelBuilder &kb, const TileShape &shape);
 
 /// What a kernel of integers on tiles is like.
