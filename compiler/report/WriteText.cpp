@@ -11,6 +11,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <algorithm>
+#include <set>
 
 using namespace tfm;
 
@@ -21,6 +23,29 @@ static std::string percent(FlopCount part, FlopCount whole) {
   llvm::raw_string_ostream(text) << llvm::format(
       "%.1f%%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
   return text;
+}
+
+/// `patterns` of tensors, with the name of a module in place of those of
+/// several that are all it has.
+static std::vector<std::string>
+wholeModules(const ModelReport &report, std::vector<std::string> patterns) {
+  std::set<std::string> all;
+  for (const TensorReport &tensor : report.tensors)
+    all.insert(tensor.pattern);
+  // From the outermost on, the model itself aside.
+  for (const ModuleReport &module : llvm::drop_begin(report.modules)) {
+    auto isInside = [&](const std::string &name) {
+      return llvm::StringRef(name).starts_with(module.path + ".");
+    };
+    auto count = llvm::count_if(all, isInside);
+    if (count < 2 || llvm::count_if(patterns, isInside) != count)
+      continue;
+    auto first = llvm::find_if(patterns, isInside);
+    *first = module.path;
+    patterns.erase(std::remove_if(std::next(first), patterns.end(), isInside),
+                   patterns.end());
+  }
+  return patterns;
 }
 
 static void writeTree(const ModelReport &report, const ReportView &view,
@@ -51,7 +76,7 @@ static void writeTree(const ModelReport &report, const ReportView &view,
       each = withThousands(member.parameters);
     std::string words = member.totalFormula;
     if (!member.tied.empty() && member.parameters == 0)
-      words = "is " + llvm::join(member.tied, ", ");
+      words = "is " + llvm::join(wholeModules(report, member.tied), ", ");
     else if (!view.formulas)
       words.clear();
     table.add({indent + name, withThousands(member.totalParameters),
