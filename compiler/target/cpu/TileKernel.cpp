@@ -254,17 +254,16 @@ func::FuncOp tfm::packTileColumns(KernelBuilder &kb, Packing packing) {
         kb.loop(kb.i64(0), rows, tileSide, [&](Value first) {
           Value columns = kb.maskOf(kb.sub(rows, first));
           SmallVector<Value> slots;
+          Value from = kb.at(at, first, element);
           for (int64_t pair = 0; pair < tileSide; ++pair) {
             Value both[2];
             for (int64_t i : {0, 1}) {
-              int64_t number = 2 * pair + i;
               Value mask = columns;
               if (rest)
-                mask = kb.select(kb.less(kb.i64(number), rest), columns,
+                mask = kb.select(kb.less(kb.i64(2 * pair + i), rest), columns,
                                  kb.maskOf(kb.i64(0)));
-              Value from = kb.at(kb.at(at, first, element),
-                                 kb.mul(stride, number), element);
               both[i] = kb.toBf16(kb.loadAs(elements, from, mask));
+              from = kb.at(from, stride, element);
             }
             slots.push_back(LLVM::BitcastOp::create(
                 kb.b, kb.loc, kb.vecType,
