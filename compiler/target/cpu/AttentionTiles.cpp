@@ -139,7 +139,7 @@ void AttentionTiles::beginScores(Value panel, RowsView keys, int64_t columns,
                  kb.i64(panelSide));
     }
     for (int64_t sum = 0; sum < 4; ++sum)
-      tiles.multiplyAdd(sum, 4 + sum / 2, 6 + sum % 2);
+      tiles.multiplyAdd(Terms::Bf16Tiles, sum, 4 + sum / 2, 6 + sum % 2);
   }
 }
 

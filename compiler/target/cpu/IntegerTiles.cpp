@@ -67,7 +67,6 @@ public:
   Kernel emit(StringRef name) {
     isBlocked = plan.depth < spec.k;
     int64_t panels = plan.packedRows / panelRows;
-    prefetched = sharePrefetches(panels);
     int64_t sumBytes = (isBlocked ? panels : 1) * sumSlots * 4;
     int64_t packedBytes = plan.packedRows * spec.k;
     int64_t scratchBytes = sumBytes + packedBytes + 4 * plan.packedRows;
@@ -77,12 +76,15 @@ public:
     offsets = kb.at(packed, packedBytes, byte);
     shareStrips(plan.serial, columnPanels, [&](Value begin, Value end) {
       // Without a column there is nothing to pack rows for.
-      Value rows = kb.select(kb.less(begin, end), kb.i64(spec.m), kb.i64(0));
-      kb.loop(kb.i64(0), rows, plan.packedRows, [&](Value first) {
+      Value all = kb.select(kb.less(begin, end), kb.i64(spec.m), kb.i64(0));
+      kb.loop(kb.i64(0), all, plan.packedRows, [&](Value first) {
         Value count =
             kb.min(kb.i64(plan.packedRows), kb.sub(kb.i64(spec.m), first));
         pack(first, count);
-        kb.loop(begin, end, 1, [&](Value q) { column(q, first, count); });
+        Rows rows{first, count,
+                  kb.div(kb.add(count, panelRows - 1), panelRows)};
+        kb.loop(begin, end, 1, [&](Value q) { column(rows, begin, q); });
+        storeLast(rows, kb.sub(end, kb.i64(1)));
       });
     });
     return {kernel, scratchBytes};
@@ -100,35 +102,15 @@ private:
   /// sums of each row.
   Value sums, packed, offsets;
 
-  /// Cache lines of the next panel of B that each tile prefetches: so many with
-  /// each step, and so many with each row that it stores.
-  struct Prefetched {
-    int64_t perStep, perRow;
+  /// The rows of A that are packed: the first of them, and how many there are,
+  /// in how many panels.
+  struct Rows {
+    Value first, count, panels;
   };
-  Prefetched prefetched;
-
-  /// Memory has to be read all the time: as much of a panel while tiles are
-  /// stored as while they are multiplied, if that takes as long.
-  Prefetched sharePrefetches(int64_t panels) const {
-    int64_t lines = llvm::divideCeil(panelColumns * spec.k, cacheLine * panels);
-    int64_t rows = std::min(spec.m, panelRows);
-    int64_t perRow = std::min(lines / rows / 2, int64_t{8});
-    return {static_cast<int64_t>(
-                llvm::divideCeil(lines - rows * perRow, spec.k / stepTerms)),
-            perRow};
-  }
-
-  /// Where tile `p` of column panel `q` goes on with its share of the next
-  /// panel of B behind so many lines. Behind the last one that is nothing that
-  /// anybody reads.
-  Value nextOfB(Value p, Value q, Value lines) {
-    int64_t share =
-        spec.k / stepTerms * prefetched.perStep + panelRows * prefetched.perRow;
-    Value panel =
-        b.at(kb, bBase, kb.i64(0), kb.mul(kb.add(q, 1), panelColumns));
-    return kb.at(panel, kb.mul(kb.add(kb.mul(p, share), lines), cacheLine),
-                 byte);
-  }
+  /// Sums of a panel of A by one of B.
+  struct Tile {
+    Value p, q;
+  };
 
   Value panelOfA(Value number) {
     return kb.at(packed, kb.mul(number, panelRows * spec.k), byte);
@@ -152,66 +134,129 @@ private:
     });
   }
 
-  /// All packed rows by column panel `q`.
-  void column(Value q, Value first, Value count) {
-    Value panels = kb.div(kb.add(count, panelRows - 1), panelRows);
-    kb.loop(kb.i64(0), kb.i64(spec.k), plan.depth, [&](Value k0) {
-      kb.loop(kb.i64(0), panels, 1, [&](Value p) {
-        Value sum = isBlocked ? kb.at(sums, kb.mul(p, sumSlots)) : sums;
-        multiply(p, q, k0, count, sum);
-        if (!isBlocked)
-          store(p, q, first, count, sum);
-      });
-    });
-    if (isBlocked)
-      kb.loop(kb.i64(0), panels, 1, [&](Value p) {
-        store(p, q, first, count, kb.at(sums, kb.mul(p, sumSlots)));
-      });
+  Value sumsOf(Value p) {
+    return isBlocked ? kb.at(sums, kb.mul(p, sumSlots)) : sums;
   }
 
-  void multiply(Value p, Value q, Value k0, Value count, Value sum) {
-    Value depth = kb.i64(plan.depth);
-    if (spec.k % plan.depth != 0)
-      depth = kb.min(depth, kb.sub(kb.i64(spec.k), k0));
-    Value steps = kb.div(depth, stepTerms);
-    Value from = kb.mul(k0, panelRows);
-    Value panel = b.at(kb, bBase, k0, kb.mul(q, panelColumns));
-    Value ahead =
-        nextOfB(p, q, kb.mul(kb.div(k0, stepTerms), prefetched.perStep));
+  /// All packed rows by column panel `q`, of those from `begin` on.
+  void column(const Rows &rows, Value begin, Value q) {
+    Value hasBefore = kb.less(begin, q), before = kb.sub(q, kb.i64(1));
+    kb.loop(kb.i64(0), kb.i64(spec.k), plan.depth, [&](Value k0) {
+      kb.loop(kb.i64(0), rows.panels, 1, [&](Value p) {
+        // Sums that are whole, whose place these ones take.
+        Tile whole{p, before};
+        Value isWhole = hasBefore;
+        if (isBlocked) {
+          isWhole = kb.select(kb.equal(k0, kb.i64(0)), isWhole, kb.i1(false));
+        } else {
+          Value isFirst = kb.equal(p, kb.i64(0));
+          whole.p = kb.sub(kb.select(isFirst, rows.panels, p), kb.i64(1));
+          whole.q = kb.select(isFirst, before, q);
+          isWhole = kb.select(isFirst, isWhole, kb.i1(true));
+        }
+        multiply(rows, {p, q}, k0, whole, isWhole);
+      });
+    });
+  }
+
+  /// A tile's sums of a part of the depth. While units for tiles are busy, the
+  /// others take the next panel of B towards the core, and the sums of the tile
+  /// before, if these are whole, to C.
+  void multiply(const Rows &rows, const Tile &tile, Value k0, const Tile &whole,
+                Value isWhole) {
+    Value next = nextOfB(tile, k0);
+    Value storedRows = kb.select(isWhole, rowsOf(rows, whole.p), kb.i64(0));
+    int64_t rowsBeside =
+        llvm::divideCeil(std::min(spec.m, panelRows), plan.depth / stepTerms);
+    auto beside = [&](Value step, Value) {
+      Value lines = kb.mul(step, linesBeside());
+      for (int64_t line = 0; line < linesBeside(); ++line)
+        kb.prefetch(kb.at(next, kb.mul(kb.add(lines, line), cacheLine), byte),
+                    /*level=*/2);
+      Value row = kb.mul(step, rowsBeside);
+      store(rows, whole, row, kb.min(kb.add(row, rowsBeside), storedRows));
+    };
+    TileOperands operands = operandsOf(tile, k0);
     auto run = [&](int64_t rowTiles) {
-      IntegerTileKernel kernel{rowTiles, plan.packedRows == panelRows,
-                               prefetched.perStep};
-      kb.call(integerTileKernel(kb, kernel),
-              {kb.at(panelOfA(p), from, byte), panel, sum, steps,
-               kb.less(kb.i64(0), k0), ahead});
+      multiplyTiles(
+          kb,
+          {rowTiles, /*columnTiles=*/2, Terms::I8Quads,
+           isOnePanel() ? TileShape::Passing::B : TileShape::Passing::A},
+          operands, beside);
     };
     int64_t rest = spec.m % panelRows;
     if (rest == 0 || rest > tileSide)
       return run(2);
     if (spec.m < panelRows)
       return run(1);
-    Value rows = kb.sub(count, kb.mul(p, panelRows));
     kb.ifThen(
-        kb.less(kb.i64(tileSide), rows), [&] { run(2); }, [&] { run(1); });
+        kb.less(kb.i64(tileSide), rowsOf(rows, tile.p)), [&] { run(2); },
+        [&] { run(1); });
   }
 
-  void store(Value p, Value q, Value first, Value count, Value sum) {
-    Value row0 = kb.mul(p, panelRows), column0 = kb.mul(q, panelColumns);
-    Value rows = kb.min(kb.i64(panelRows), kb.sub(count, row0));
-    kb.loop(kb.i64(0), rows, 1, [&](Value r) {
+  TileOperands operandsOf(const Tile &tile, Value k0) {
+    constexpr int64_t rowSlots = 2 * tileSide;
+    Value depth = kb.i64(plan.depth);
+    if (spec.k % plan.depth != 0)
+      depth = kb.min(depth, kb.sub(kb.i64(spec.k), k0));
+    TileOperands operands;
+    operands.a = kb.at(panelOfA(tile.p), kb.mul(k0, panelRows), byte);
+    operands.aStep = operands.bStep = kb.i64(rowSlots * tileSide);
+    operands.b = b.at(kb, bBase, k0, kb.mul(tile.q, panelColumns));
+    operands.bStride = kb.i64(rowSlots);
+    operands.bColumns = kb.i64(tileSide);
+    operands.c = sumsOf(tile.p);
+    operands.cStride = kb.i64(panelColumns);
+    operands.accumulate = kb.less(kb.i64(0), k0);
+    operands.steps = kb.div(depth, stepTerms);
+    return operands;
+  }
+
+  bool isOnePanel() const { return plan.packedRows == panelRows; }
+
+  /// Cache lines of the next panel of B that a step fetches: all panels of A
+  /// together fetch all of it.
+  int64_t linesBeside() const {
+    int64_t panels = plan.packedRows / panelRows;
+    return llvm::divideCeil(stepBytes, cacheLine * panels);
+  }
+
+  /// The first of those of a tile. Behind the last panel is nothing that
+  /// anybody reads.
+  Value nextOfB(const Tile &tile, Value k0) {
+    Value panel =
+        b.at(kb, bBase, kb.i64(0), kb.mul(kb.add(tile.q, 1), panelColumns));
+    Value steps =
+        kb.add(kb.mul(tile.p, spec.k / stepTerms), kb.div(k0, stepTerms));
+    return kb.at(panel, kb.mul(steps, linesBeside() * cacheLine), byte);
+  }
+
+  /// Rows of panel `p`.
+  Value rowsOf(const Rows &rows, Value p) {
+    return kb.min(kb.i64(panelRows), kb.sub(rows.count, kb.mul(p, panelRows)));
+  }
+
+  /// What is whole when there is nothing more to multiply.
+  void storeLast(const Rows &rows, Value q) {
+    Value last = kb.sub(rows.panels, kb.i64(1));
+    kb.loop(isBlocked ? kb.i64(0) : last, rows.panels, 1,
+            [&](Value p) { store(rows, {p, q}, kb.i64(0), rowsOf(rows, p)); });
+  }
+
+  /// Rows [from, to) of a panel.
+  void store(const Rows &rows, const Tile &tile, Value from, Value to) {
+    Value sum = sumsOf(tile.p);
+    Value row0 = kb.mul(tile.p, panelRows),
+          column0 = kb.mul(tile.q, panelColumns);
+    kb.loop(from, to, 1, [&](Value r) {
       Value row = kb.add(row0, r);
       Value offset = kb.splatInteger(kb.at(offsets, row));
       auto type = cast<VectorType>(offset.getType());
-      Value ahead = nextOfB(p, q,
-                            kb.add(kb.mul(r, prefetched.perRow),
-                                   spec.k / stepTerms * prefetched.perStep));
-      for (int64_t line = 0; line < prefetched.perRow; ++line)
-        kb.prefetch(kb.at(ahead, line * cacheLine, byte), /*level=*/2);
       for (int64_t v = 0; v < panelColumns; v += kb.lanes) {
         Value column = kb.add(column0, v);
         auto one = [&] {
           Value at = kb.at(sum, kb.add(kb.mul(r, panelColumns), v));
-          storeVector(kb.add(first, row), column,
+          storeVector(kb.add(rows.first, row), column,
                       kb.sub(kb.loadAs(type, at), offset));
         };
         // A last panel may be narrower.

@@ -794,6 +794,7 @@ void MatmulEmitter::runOnTiles(const Tile &tile) {
   const Block &block = tile.block;
   TileOperands operands;
   operands.a = tile.a;
+  operands.aStep = kb.i64(rowTiles * tileSide * tileSide);
   operands.b = tile.b;
   operands.bStride = kb.i64(tileSide);
   operands.bStep = kb.i64(tileSide * tileSide);

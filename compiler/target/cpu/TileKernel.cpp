@@ -1,4 +1,4 @@
-//===- TileKernel.cpp - products of bf16 on AMX tiles ---------------------===//
+//===- TileKernel.cpp - products on AMX tiles -----------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -39,12 +39,10 @@ void Tiles::store(int64_t tile, Value ptr, Value stride) {
   call("tilestored64", {number(tile), ptr, kb.mul(stride, 4)});
 }
 
-void Tiles::multiplyAdd(int64_t sum, int64_t a, int64_t b) {
-  call("tdpbf16ps", {number(sum), number(a), number(b)});
-}
-
-void Tiles::multiplyAddQuads(int64_t sum, int64_t a, int64_t b) {
-  call("tdpbsud", {number(sum), number(a), number(b)});
+void Tiles::multiplyAdd(Terms terms, int64_t sum, int64_t a, int64_t b) {
+  assert(terms == Terms::Bf16Tiles || terms == Terms::I8Quads);
+  call(terms == Terms::Bf16Tiles ? "tdpbf16ps" : "tdpbsud",
+       {number(sum), number(a), number(b)});
 }
 
 Value Tiles::number(int64_t tile) {
@@ -59,8 +57,13 @@ void Tiles::call(StringRef name, ValueRange operands) {
 void tfm::multiplyTiles(KernelBuilder &kb, const TileShape &shape,
                         const TileOperands &operands,
                         function_ref<void(Value, Value)> beside) {
-  auto [rowTiles, columnTiles] = shape;
+  const int64_t rowTiles = shape.rowTiles, columnTiles = shape.columnTiles;
+  using Passing = TileShape::Passing;
   Tiles tiles(kb);
+  auto load = [&](Passing operand, int64_t tile, Value at, Value stride) {
+    shape.passing == operand ? tiles.stream(tile, at, stride)
+                             : tiles.load(tile, at, stride);
+  };
   auto sum = [&](int64_t row, int64_t column) {
     return row * columnTiles + column;
   };
@@ -80,28 +83,29 @@ void tfm::multiplyTiles(KernelBuilder &kb, const TileShape &shape,
         });
       },
       [&] { overSums([&](int64_t tile, Value) { tiles.zero(tile); }); });
-  kb.loop(
-      kb.i64(0), operands.steps, 1, {operands.a, operands.b},
-      [&](Value step, ValueRange at) {
-        auto loadB = [&](int64_t column) {
-          tiles.load(firstB + column,
-                     column == 0 ? at[1] : kb.at(at[1], operands.bColumns),
-                     operands.bStride);
-        };
-        // The first column multiplies while the others are on their way.
-        loadB(0);
-        for (int64_t row = 0; row < rowTiles; ++row)
-          tiles.load(firstA + row, kb.at(at[0], row * slots), kb.i64(tileSide));
-        for (int64_t column = 1; column < columnTiles; ++column)
-          loadB(column);
-        for (int64_t column = 0; column < columnTiles; ++column)
-          for (int64_t row = 0; row < rowTiles; ++row)
-            tiles.multiplyAdd(sum(row, column), firstA + row, firstB + column);
-        if (beside)
-          beside(step, at[1]);
-        return SmallVector<Value>{kb.at(at[0], rowTiles * slots),
-                                  kb.at(at[1], operands.bStep)};
-      });
+  kb.loop(kb.i64(0), operands.steps, 1, {operands.a, operands.b},
+          [&](Value step, ValueRange at) {
+            auto loadB = [&](int64_t column) {
+              load(Passing::B, firstB + column,
+                   column == 0 ? at[1] : kb.at(at[1], operands.bColumns),
+                   operands.bStride);
+            };
+            // The first column multiplies while the others are on their way.
+            loadB(0);
+            for (int64_t row = 0; row < rowTiles; ++row)
+              load(Passing::A, firstA + row, kb.at(at[0], row * slots),
+                   kb.i64(tileSide));
+            for (int64_t column = 1; column < columnTiles; ++column)
+              loadB(column);
+            for (int64_t column = 0; column < columnTiles; ++column)
+              for (int64_t row = 0; row < rowTiles; ++row)
+                tiles.multiplyAdd(shape.terms, sum(row, column), firstA + row,
+                                  firstB + column);
+            if (beside)
+              beside(step, at[1]);
+            return SmallVector<Value>{kb.at(at[0], operands.aStep),
+                                      kb.at(at[1], operands.bStep)};
+          });
   overSums(
       [&](int64_t tile, Value at) { tiles.store(tile, at, operands.cStride); });
 }
@@ -112,79 +116,21 @@ func::FuncOp tfm::tileKernel(KernelBuilder &kb, const TileShape &shape) {
   std::string name =
       ("tfm.tiles." + Twine(shape.rowTiles) + "x" + Twine(shape.columnTiles))
           .str();
-  return kb.sharedFunction(name, types,
-                           [&](KernelBuilder &kb, ValueRange args) {
-                             int64_t rowSlots = shape.columnTiles * tileSide;
-                             TileOperands operands;
-                             operands.a = args[0];
-                             operands.b = args[1];
-                             operands.bStride = kb.i64(rowSlots);
-                             operands.bStep = kb.i64(rowSlots * tileSide);
-                             operands.bColumns = kb.i64(tileSide);
-                             operands.c = args[2];
-                             operands.cStride = args[3];
-                             operands.steps = args[4];
-                             operands.accumulate = args[5];
-                             multiplyTiles(kb, shape, operands);
-                           });
-}
-
-func::FuncOp tfm::integerTileKernel(KernelBuilder &kb,
-                                    const IntegerTileKernel &kernel) {
-  auto [rowTiles, streamsB, linesAhead] = kernel;
-  constexpr int64_t columnTiles = 2, stepSlots = 2 * tileSide * tileSide;
-  SmallVector<Type> types{kb.ptrType, kb.ptrType,       kb.ptrType,
-                          kb.i64Type, kb.b.getI1Type(), kb.ptrType};
-  std::string name =
-      ("tfm.tiles.integers." + Twine(rowTiles) + "x" + Twine(columnTiles) +
-       (streamsB ? ".b" : ".a") + ".ahead" + Twine(linesAhead))
-          .str();
   return kb.sharedFunction(
       name, types, [&](KernelBuilder &kb, ValueRange args) {
-        Value c = args[2], steps = args[3], accumulate = args[4];
-        Tiles tiles(kb);
-        constexpr int64_t firstA = 4, firstB = 6;
-        Value dense = kb.i64(tileSide), inPanel = kb.i64(2 * tileSide);
-        auto overSums = [&](llvm::function_ref<void(int64_t, Value)> visit) {
-          for (int64_t row = 0; row < rowTiles; ++row)
-            for (int64_t column = 0; column < columnTiles; ++column)
-              visit(row * columnTiles + column,
-                    kb.at(c, (row * 2 * tileSide + column) * tileSide));
-        };
-        kb.ifThen(
-            accumulate,
-            [&] {
-              overSums([&](int64_t tile, Value at) {
-                tiles.load(tile, at, inPanel);
-              });
-            },
-            [&] { overSums([&](int64_t tile, Value) { tiles.zero(tile); }); });
-        kb.loop(kb.i64(0), steps, 1, {args[0], args[1], args[5]},
-                [&](Value, ValueRange at) {
-                  Type byte = kb.b.getI8Type();
-                  for (int64_t line = 0; line < linesAhead; ++line)
-                    kb.prefetch(kb.at(at[2], line * cacheLine, byte),
-                                /*level=*/2);
-                  for (int64_t row = 0; row < rowTiles; ++row) {
-                    Value from = kb.at(at[0], row * tileSide * tileSide);
-                    streamsB ? tiles.load(firstA + row, from, dense)
-                             : tiles.stream(firstA + row, from, dense);
-                  }
-                  for (int64_t column = 0; column < columnTiles; ++column) {
-                    Value from = kb.at(at[1], column * tileSide);
-                    streamsB ? tiles.stream(firstB + column, from, inPanel)
-                             : tiles.load(firstB + column, from, inPanel);
-                  }
-                  for (int64_t row = 0; row < rowTiles; ++row)
-                    for (int64_t column = 0; column < columnTiles; ++column)
-                      tiles.multiplyAddQuads(row * columnTiles + column,
-                                             firstA + row, firstB + column);
-                  return SmallVector<Value>{
-                      kb.at(at[0], stepSlots), kb.at(at[1], stepSlots),
-                      kb.at(at[2], linesAhead * cacheLine, byte)};
-                });
-        overSums(
-            [&](int64_t tile, Value at) { tiles.store(tile, at, inPanel); });
+        int64_t rowSlots = shape.columnTiles * tileSide;
+        TileOperands operands;
+        operands.a = args[0];
+        operands.aStep = kb.i64(shape.rowTiles * tileSide * tileSide);
+        operands.b = args[1];
+        operands.bStride = kb.i64(rowSlots);
+        operands.bStep = kb.i64(rowSlots * tileSide);
+        operands.bColumns = kb.i64(tileSide);
+        operands.c = args[2];
+        operands.cStride = args[3];
+        operands.steps = args[4];
+        operands.accumulate = args[5];
+        multiplyTiles(kb, shape, operands);
       });
 }
 

@@ -1,15 +1,15 @@
-//===- TileKernel.h - products of bf16 on AMX tiles -------------*- C++ -*-===//
+//===- TileKernel.h - products on AMX tiles ---------------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Intel's AMX has eight registers of 16 rows of 64 bytes, and one instruction
-// that multiplies 16 rows of 32 bf16 with 32 columns of pairs (Intel 64 and
-// IA-32 Architectures Software Developer's Manual, volume 1, chapter 18). They
-// are named by their numbers, in the shape that `tileConfiguration` gives all
-// of them once for each call of a program.
+// Intel's AMX has eight registers of 16 rows of 64 bytes, and instructions that
+// multiply 16 rows of 32 bf16, or of 64 integers, with 16 columns of as many
+// (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1,
+// chapter 18). They are named by their numbers, in the shape that
+// `tileConfiguration` gives all of them once for each call of a program.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,10 +43,8 @@ public:
   /// first-level cache to others.
   void stream(int64_t tile, mlir::Value ptr, mlir::Value stride);
   void store(int64_t tile, mlir::Value ptr, mlir::Value stride);
-  /// sum += a b.
-  void multiplyAdd(int64_t sum, int64_t a, int64_t b);
-  /// The same of integers: those of `b` have no sign.
-  void multiplyAddQuads(int64_t sum, int64_t a, int64_t b);
+  /// sum += a b. Of integers (`Terms::I8Quads`) those of `b` have no sign.
+  void multiplyAdd(Terms terms, int64_t sum, int64_t a, int64_t b);
 
 private:
   mlir::Value number(int64_t tile);
@@ -54,22 +52,29 @@ private:
   KernelBuilder &kb;
 };
 
-/// What a product on tiles is like: tiles below each other, of A and of the
-/// sums, and beside each other, of B and of the sums; one or two each.
+/// What a product on tiles is like.
 struct TileShape {
+  /// Tiles below each other, of A and of the sums, and beside each other, of B
+  /// and of the sums; one or two each.
   int64_t rowTiles, columnTiles;
+  /// What a slot is: two bf16, or four integers (`Terms::I8Quads`), whose sums
+  /// are integers, too.
+  Terms terms = Terms::Bf16Tiles;
+  /// Which operand is not read again soon, and leaves the first-level cache to
+  /// the other one.
+  enum class Passing { Neither, A, B } passing = Passing::Neither;
 };
 
 /// Where the operands of a product on tiles are; strides are in slots.
 struct TileOperands {
-  /// A step is 16 `rowTiles` rows of 16 slots (`packTileRows`).
-  mlir::Value a;
-  /// From one row of B, of pairs of terms of 16 columns, to the next, from a
-  /// step's rows to the next one's, and from 16 columns to the others.
+  /// A step begins with 16 `rowTiles` rows of 16 slots (`packTileRows`).
+  mlir::Value a, aStep;
+  /// From one row of B, of slots of 16 columns, to the next, from a step's rows
+  /// to the next one's, and from 16 columns to the others.
   mlir::Value b, bStride, bStep, bColumns;
   /// Sums; whether they begin with what is there.
   mlir::Value c, cStride, accumulate;
-  /// Of `tileDepth` terms.
+  /// Of 16 slots.
   mlir::Value steps;
 };
 
@@ -80,35 +85,13 @@ void multiplyTiles(
     KernelBuilder &kb, const TileShape &shape, const TileOperands &operands,
     llvm::function_ref<void(mlir::Value step, mlir::Value b)> beside = nullptr);
 
-/// The function that does it:
+/// The function that does it with bf16:
 ///
 ///   (a, b, c, c stride, steps, accumulate)
 ///
 /// A step of B is 16 slots of 16 `columnTiles` columns (the panel of
 /// `Terms::Bf16Pairs`).
 mlir::func::FuncOp tileKernel(KernelBuilder &kb, const TileShape &shape);
-
-/// What a kernel of integers on tiles is like.
-struct IntegerTileKernel {
-  /// Tiles of A below each other; those of B beside each other are two.
-  int64_t rowTiles;
-  /// Whether it is B that is not read again soon, else A.
-  bool streamsB;
-  /// Cache lines that it prefetches with every step.
-  int64_t linesAhead;
-};
-
-/// The function that computes 16 `rowTiles` x 32 sums of products of integers:
-///
-///   (a, b, c, steps, accumulate, first line ahead)
-///   c[row * 32 + column] = (accumulate ? c[...] : 0)
-///       + sum over k < 64 steps of a[k, row] * b[k, column]
-///
-/// A step of A is 32 rows of 64 bytes, of which those of the first tiles are
-/// read, one of B 16 quads of each of 32 columns, without a sign (the panel of
-/// `Terms::I8Quads`).
-mlir::func::FuncOp integerTileKernel(KernelBuilder &kb,
-                                     const IntegerTileKernel &kernel);
 
 /// The function that packs `rows` <= 16 rows of A, of `k` elements each, of
 /// `stride` elements from one to the next, as slots of two bf16:
