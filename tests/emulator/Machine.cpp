@@ -193,12 +193,22 @@ void Machine::enter() {
 
 void Machine::leave(Wait wait) {
   Thread &thread = *current;
-  warps[thread.id / 32].waits[thread.id % 32] = wait;
+  Warp &warp = warps[thread.id / 32];
+  warp.waits[thread.id % 32] = wait;
+  if (needs(wait)) {
+    if (std::exchange(warp.site, wait.site) != wait.site)
+      warp.together = 0;
+    warp.waiting |= 1u << thread.id % 32;
+    warp.together |= 1u << thread.id % 32;
+  }
   scheduler.resume(thread.fiber);
 }
 
 void Machine::wake(Thread &thread) {
-  warps[thread.id / 32].waits[thread.id % 32] = {};
+  Warp &warp = warps[thread.id / 32];
+  warp.waits[thread.id % 32] = {};
+  warp.waiting &= ~(1u << thread.id % 32);
+  warp.together &= ~(1u << thread.id % 32);
   ready.push_back(&thread);
 }
 
@@ -600,10 +610,12 @@ void Machine::checkConverged(Site site, uint32_t needed, uint32_t wentOn) {
   uint32_t number = current->id / 32, lane = current->id % 32;
   const Warp &warp = warps[number];
   uint32_t awaited = needed & ~wentOn, gone = awaited & warp.ended;
+  uint32_t others = (site ? awaited : ~0u) & ~warp.ended & warp.waiting;
+  if (warp.site == site)
+    others &= ~warp.together;
   uint32_t elsewhere = 0;
   Site there = 0;
-  for (uint32_t others = (site ? awaited : ~0u) & ~warp.ended; others;
-       others &= others - 1) {
+  for (; others; others &= others - 1) {
     uint32_t other = llvm::countr_zero(others);
     const Wait &wait = warp.waits[other];
     if (wait.site == site || !(needs(wait) >> lane & 1))

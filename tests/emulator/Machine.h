@@ -240,7 +240,10 @@ private:
   struct Warp {
     std::vector<Collective> pending;
     std::array<Wait, 32> waits;
-    uint32_t ended = 0; ///< lanes
+    /// Lanes that have ended, those that wait for others, and which of these
+    /// are at `site`, where the last of them came to.
+    uint32_t ended = 0, waiting = 0, together = 0;
+    Site site = 0;
   };
   struct BlockBarrier {
     uint32_t expected = 0, arrived = 0;
