@@ -10,6 +10,7 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/schedule/Launches.h"
 #include "compiler/target/cpu/KeptValues.h"
+#include "compiler/target/cpu/MicroKernel.h"
 #include "compiler/target/cpu/RowsSideBySide.h"
 #include "compiler/target/emit/ElementEmitter.h"
 #include "compiler/target/emit/RowPlan.h"
@@ -38,6 +39,8 @@ constexpr int64_t kVectorColumns = 16;
 constexpr int64_t kBlockColumns = kFour * kVectorColumns;
 /// Kernels below this many elements are not worth waking other threads for.
 constexpr int64_t kSerialElements = 4096;
+/// So far ahead columns are prefetched.
+constexpr int64_t kColumnsAhead = 512;
 
 /// Columns of a row that the loop over them handles: 0 of a short one.
 int64_t loopedColumns(int64_t cols, const CpuMachine &machine,
@@ -55,7 +58,7 @@ class RowKernel {
 public:
   RowKernel(KernelBuilder &k, LaunchOp launch, ValueRange pointers,
             const KernelArguments &arguments, int64_t looped,
-            const KeptValues &kept)
+            const KeptValues &kept, bool fromMemory)
       : k(k), arguments(arguments), domain(launch.getDomain()), looped(looped),
         elements(k, launch, pointers, arguments), plan(launch), kept(kept),
         scratch(k.pointer(arguments.scratch)) {
@@ -67,6 +70,7 @@ public:
     });
     if (kept.bytes() == 0 && !draws)
       loopVectors = std::min(kBlockColumns / k.lanes, 2 * kFour);
+    fetchesAhead = fromMemory && plan.lastPass == 0;
   }
 
   /// `moved` makes the vector of the elements to store.
@@ -251,6 +255,8 @@ private:
           Vectors sums(
               loop.getRegionIterArgs().slice(u * totals.size(), totals.size()));
           elements.beginColumns(at, Value(), -1 - u, loop);
+          if (i == 0 && fetchesAhead)
+            fetchAhead();
           kept.forEach(k, scratch, pass, /*isFirst=*/false,
                        [&](Value value, Value row) {
                          elements.provide(value, k.load(k.at(row, at)));
@@ -293,6 +299,15 @@ private:
       elements.provideScalar(op->getResult(0), fold(op, total));
   }
 
+  /// What a later turn reads and writes.
+  void fetchAhead() {
+    Type byte = k.b.getI8Type();
+    elements.forEachStream([&](Value from, int64_t bytes) {
+      for (int64_t at = 0; at < kBlockColumns * bytes; at += cacheLine)
+        k.prefetch(k.at(from, kColumnsAhead * bytes + at, byte), 1);
+    });
+  }
+
   /// The column of the first of the vectors whose turn it is when `before`
   /// columns have had theirs.
   Value firstColumn(Value before) {
@@ -327,6 +342,8 @@ private:
   /// The columns of a row that a loop handles, and vectors of one turn.
   int64_t looped;
   int64_t loopVectors = kFour;
+  /// Whether a turn prefetches what a later one reads and writes.
+  bool fetchesAhead = false;
   ElementEmitter elements;
   std::function<Value(ElementEmitter &)> moved;
   RowPlan plan;
@@ -448,10 +465,15 @@ Kernel tfm::emitRowKernel(OpBuilder &builder, ModuleOp module, StringRef name,
   BegunKernel begun(builder, module, name, bufferTypes(launch), machine.lanes,
                     kept.bytes());
   auto &[func, k, arguments, pointers] = begun;
+  // More than caches hold. The processors that were measured are those that
+  // need it (Intel's).
+  bool fromMemory =
+      !machine.readsInOrder && stepBytes(launch) > 4 * machine.l2Bytes;
   if (launch.getKind() == KernelKind::Fold)
     emitFold(k, launch, pointers, arguments);
   else
-    RowKernel(k, launch, pointers, arguments, looped, kept).emit(sideBySide);
+    RowKernel(k, launch, pointers, arguments, looped, kept, fromMemory)
+        .emit(sideBySide);
   return {func, kept.bytes()};
 }
 

@@ -40,6 +40,13 @@ SmallVector<std::pair<int64_t, int64_t>> mergeAxes(ArrayRef<int64_t> shape,
 
 } // namespace
 
+/// Whether two views are of the same elements.
+static bool areSame(Value a, Value b) {
+  return a == b || OperationEquivalence::isEquivalentTo(
+                       a.getDefiningOp(), b.getDefiningOp(),
+                       OperationEquivalence::IgnoreLocations);
+}
+
 ElementEmitter::ElementEmitter(KernelBuilder &k, LaunchOp launch,
                                ValueRange pointers,
                                const KernelArguments &arguments)
@@ -56,6 +63,9 @@ ElementEmitter::ElementEmitter(KernelBuilder &k, LaunchOp launch,
     addWrite(pointers[number], viewOf(cast<MemRefType>(to.getType())),
              launch.getAccessOf(number),
              tfm::alignmentOf(launch->getOperand(number)));
+    writes.back().inPlace = llvm::any_of(launch.getReads(), [&](Value read) {
+      return areSame(read, launch->getOperand(number));
+    });
   }
 }
 
@@ -402,6 +412,22 @@ void ElementEmitter::forEachTile(
                     k.add(rowOffset(window), tileColumn)),
             tileCount * elementBytes(element));
     }
+}
+
+void ElementEmitter::forEachStream(
+    llvm::function_ref<void(Value, int64_t)> visit) {
+  auto go = [&](const Window &window) {
+    if (!window.isTurned() || window.rowStride() != domain.cols)
+      return;
+    Type element = window.view.element;
+    visit(address(k, window.pointer, element, k.add(rowOffset(window), column)),
+          elementBytes(element));
+  };
+  for (void *key : readOrder)
+    go(reads.at(key));
+  for (const Window &window : writes)
+    if (!window.inPlace)
+      go(window);
 }
 
 std::pair<Value, Value> ElementEmitter::tileRow(const Window &window,

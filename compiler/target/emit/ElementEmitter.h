@@ -98,6 +98,9 @@ public:
   /// them, -2 for the next, and so on; kAnyColumn elsewhere.
   void beginColumns(mlir::Value column, mlir::Value mask, int64_t chunk,
                     mlir::Operation *loop = nullptr);
+  /// Calls `visit` with the address of the current column, and the bytes of an
+  /// element, of what is read of rows that lie one behind the other.
+  void forEachStream(llvm::function_ref<void(mlir::Value, int64_t)> visit);
   /// Row scalars are computed before this loop from now on.
   void endColumns() { columnLoop = nullptr; }
 
@@ -131,6 +134,7 @@ private:
     llvm::SmallVector<std::pair<int64_t, int64_t>> leading; // size, stride
     int64_t columnStride = 0;
     bool perElement = false; // no stride can say it: each element is looked up
+    bool inPlace = false;    // a write to what is read
     int64_t alignment = 1;   // bytes, of the pointer
 
     int64_t rowStride() const {
