@@ -610,7 +610,7 @@ void Machine::checkConverged(Site site, uint32_t needed, uint32_t wentOn) {
   uint32_t number = current->id / 32, lane = current->id % 32;
   const Warp &warp = warps[number];
   uint32_t awaited = needed & ~wentOn, gone = awaited & warp.ended;
-  uint32_t others = (site ? awaited : ~0u) & ~warp.ended & warp.waiting;
+  uint32_t others = (site ? awaited : ~0u) & warp.waiting;
   if (warp.site == site)
     others &= ~warp.together;
   uint32_t elsewhere = 0;

@@ -241,7 +241,7 @@ private:
     std::vector<Collective> pending;
     std::array<Wait, 32> waits;
     /// Lanes that have ended, those that wait for others, and which of these
-    /// are at `site`, where the last of them came to.
+    /// have come to `site` since one last came elsewhere.
     uint32_t ended = 0, waiting = 0, together = 0;
     Site site = 0;
   };

@@ -154,7 +154,7 @@ void AttentionTiles::endScores(Value to) {
 void AttentionTiles::multiply(int64_t rowTiles, int64_t columnTiles, Value a,
                               Value b, Value sums, Value stride, Value steps,
                               bool accumulate) {
-  kb.call(tileKernel(kb, {rowTiles, columnTiles}),
+  kb.call(tileKernel(kb, rowTiles, columnTiles),
           {a, b, sums, stride, steps, kb.i1(accumulate)});
 }
 

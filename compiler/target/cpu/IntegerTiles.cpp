@@ -7,11 +7,9 @@
 
 #include "compiler/target/cpu/IntegerTiles.h"
 #include "compiler/target/cpu/CpuMachine.h"
-#include "compiler/target/cpu/MatmulPlan.h"
 #include "compiler/target/cpu/MicroKernel.h"
 #include "compiler/target/cpu/ProductKernel.h"
 #include "compiler/target/cpu/TileKernel.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
 
@@ -160,8 +158,8 @@ private:
   }
 
   /// A tile's sums of a part of the depth. While units for tiles are busy, the
-  /// others take the next panel of B towards the core, and the sums of the tile
-  /// before, if these are whole, to C.
+  /// others take the next panel of B towards the core, and sums that are whole,
+  /// whose place these ones take, to C.
   void multiply(const Rows &rows, const Tile &tile, Value k0, const Tile &whole,
                 Value isWhole) {
     Value next = nextOfB(tile, k0);

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/target/cpu/Matmul.h"
 #include "compiler/target/cpu/MatmulEmitter.h"
 
 using namespace mlir;

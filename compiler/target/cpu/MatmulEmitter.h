@@ -1,4 +1,4 @@
-//===- MatmulEmitter.h - emits the kernel of a product ---------*- C++ -*-===//
+//===- MatmulEmitter.h - emits the kernel of a product ----------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -14,7 +14,6 @@
 #include "compiler/target/cpu/Packing.h"
 #include "compiler/target/cpu/ProductKernel.h"
 #include "compiler/target/cpu/TileKernel.h"
-#include "runtime/tfm_model.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
 

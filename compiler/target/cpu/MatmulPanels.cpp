@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/target/cpu/MatmulEmitter.h"
+#include "runtime/tfm_model.h"
 
 using namespace mlir;
 using namespace tfm;

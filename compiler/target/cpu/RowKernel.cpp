@@ -70,7 +70,9 @@ public:
     });
     if (kept.bytes() == 0 && !draws)
       loopVectors = std::min(kBlockColumns / k.lanes, 2 * kFour);
-    fetchesAhead = fromMemory && plan.lastPass == 0;
+    // A turn has the lines of a block to itself.
+    fetchesAhead = fromMemory && plan.lastPass == 0 &&
+                   loopVectors * k.lanes == kBlockColumns;
   }
 
   /// `moved` makes the vector of the elements to store.
@@ -465,8 +467,9 @@ Kernel tfm::emitRowKernel(OpBuilder &builder, ModuleOp module, StringRef name,
   BegunKernel begun(builder, module, name, bufferTypes(launch), machine.lanes,
                     kept.bytes());
   auto &[func, k, arguments, pointers] = begun;
-  // More than caches hold. The processors that were measured are those that
-  // need it (Intel's).
+  // More than caches hold. AMD's processors read ahead by themselves; Intel's,
+  // which were measured, need it. Of launches that share a kernel the first one
+  // decides.
   bool fromMemory =
       !machine.readsInOrder && stepBytes(launch) > 4 * machine.l2Bytes;
   if (launch.getKind() == KernelKind::Fold)

@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/target/cpu/TileKernel.h"
-#include "compiler/target/cpu/MicroKernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -110,18 +109,18 @@ void tfm::multiplyTiles(KernelBuilder &kb, const TileShape &shape,
       [&](int64_t tile, Value at) { tiles.store(tile, at, operands.cStride); });
 }
 
-func::FuncOp tfm::tileKernel(KernelBuilder &kb, const TileShape &shape) {
+func::FuncOp tfm::tileKernel(KernelBuilder &kb, int64_t rowTiles,
+                             int64_t columnTiles) {
   SmallVector<Type> types{kb.ptrType, kb.ptrType, kb.ptrType,
                           kb.i64Type, kb.i64Type, kb.b.getI1Type()};
   std::string name =
-      ("tfm.tiles." + Twine(shape.rowTiles) + "x" + Twine(shape.columnTiles))
-          .str();
+      ("tfm.tiles." + Twine(rowTiles) + "x" + Twine(columnTiles)).str();
   return kb.sharedFunction(
       name, types, [&](KernelBuilder &kb, ValueRange args) {
-        int64_t rowSlots = shape.columnTiles * tileSide;
+        int64_t rowSlots = columnTiles * tileSide;
         TileOperands operands;
         operands.a = args[0];
-        operands.aStep = kb.i64(shape.rowTiles * tileSide * tileSide);
+        operands.aStep = kb.i64(rowTiles * tileSide * tileSide);
         operands.b = args[1];
         operands.bStride = kb.i64(rowSlots);
         operands.bStep = kb.i64(rowSlots * tileSide);
@@ -130,7 +129,7 @@ func::FuncOp tfm::tileKernel(KernelBuilder &kb, const TileShape &shape) {
         operands.cStride = args[3];
         operands.steps = args[4];
         operands.accumulate = args[5];
-        multiplyTiles(kb, shape, operands);
+        multiplyTiles(kb, {rowTiles, columnTiles}, operands);
       });
 }
 

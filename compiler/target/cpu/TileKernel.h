@@ -25,7 +25,7 @@ namespace tfm {
 
 /// Rows of a tile, and 32-bit slots of one of its rows.
 inline constexpr int64_t tileSide = 16;
-/// Elements along k that a step of a product takes.
+/// Elements of bf16 along k that a step of a product takes.
 inline constexpr int64_t tileDepth = 2 * tileSide;
 
 /// What LDTILECFG reads: eight tiles, each of them whole.
@@ -91,7 +91,8 @@ void multiplyTiles(
 ///
 /// A step of B is 16 slots of 16 `columnTiles` columns (the panel of
 /// `Terms::Bf16Pairs`).
-mlir::func::FuncOp tileKernel(KernelBuilder &kb, const TileShape &shape);
+mlir::func::FuncOp tileKernel(KernelBuilder &kb, int64_t rowTiles,
+                              int64_t columnTiles);
 
 /// The function that packs `rows` <= 16 rows of A, of `k` elements each, of
 /// `stride` elements from one to the next, as slots of two bf16:

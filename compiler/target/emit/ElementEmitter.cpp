@@ -40,11 +40,12 @@ SmallVector<std::pair<int64_t, int64_t>> mergeAxes(ArrayRef<int64_t> shape,
 
 } // namespace
 
-/// Whether two views are of the same elements.
+/// Whether two operands of a launch are one view.
 static bool areSame(Value a, Value b) {
-  return a == b || OperationEquivalence::isEquivalentTo(
-                       a.getDefiningOp(), b.getDefiningOp(),
-                       OperationEquivalence::IgnoreLocations);
+  auto x = a.getDefiningOp<ViewOp>(), y = b.getDefiningOp<ViewOp>();
+  return a == b || (x && y &&
+                    OperationEquivalence::isEquivalentTo(
+                        x, y, OperationEquivalence::IgnoreLocations));
 }
 
 ElementEmitter::ElementEmitter(KernelBuilder &k, LaunchOp launch,

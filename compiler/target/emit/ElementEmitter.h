@@ -98,11 +98,12 @@ public:
   /// them, -2 for the next, and so on; kAnyColumn elsewhere.
   void beginColumns(mlir::Value column, mlir::Value mask, int64_t chunk,
                     mlir::Operation *loop = nullptr);
-  /// Calls `visit` with the address of the current column, and the bytes of an
-  /// element, of what is read of rows that lie one behind the other.
-  void forEachStream(llvm::function_ref<void(mlir::Value, int64_t)> visit);
   /// Row scalars are computed before this loop from now on.
   void endColumns() { columnLoop = nullptr; }
+  /// Calls `visit` with the address of the current column, and the bytes of an
+  /// element, of all that is read and written of which rows lie one behind the
+  /// other: once of what is changed in place.
+  void forEachStream(llvm::function_ref<void(mlir::Value, int64_t)> visit);
 
   /// A vector of `value` at the current columns.
   mlir::Value full(mlir::Value value);

@@ -127,6 +127,7 @@ const std::vector<Shape> &shapes() {
       {17, 64, 192},
       {70, 50, 320, {2}},
       {48, 96, 1600},
+      {140, 70, 1600},
   };
   return all;
 }
@@ -203,8 +204,9 @@ TEST(Quads, SumsInTilesAreExact) {
     // Compiled for others below; tiles are emulated, not what is beside them.
     GTEST_SKIP() << "this processor has no AVX512-VNNI";
   testSums("native", Order::Panels, /*inTiles=*/true);
-  // Several blocks of rows.
-  testSums("native", Order::Panels, /*inTiles=*/true, /*l2Bytes=*/16 << 10);
+  // Several blocks of rows, of a panel each and of two.
+  for (int64_t l2Bytes : {16 << 10, 140 << 10})
+    testSums("native", Order::Panels, /*inTiles=*/true, l2Bytes);
 }
 
 // Sums of the largest, of any sign, are those that pairs must not saturate.
