@@ -431,6 +431,9 @@ void bench(const tfm_model &descriptor, const BenchCommand &command) {
   for (const std::string &name : command.functions)
     requireFunction(model, name, sharesTraining);
   initialise(model, 1);
+  // Where nobody has written anything all pages are one of zeros: an update
+  // alone would read that from a cache.
+  model.zeroGradients();
 
   const tfm_variant &variant = chooseVariant(descriptor);
   std::unique_ptr<Peaks> peaks =
