@@ -111,6 +111,9 @@ const Shape shapes[] = {
     {"bf16.lab.dW.head", 64, 1510, 4784, true, false, true},
     {"bf16.lab.dX.head", 9568, 64, 1510, false, true, true},
     {"bf16.lab.up", 9568, 128, 64, false, false, true},
+    {"bf16.lab.qkv", 9568, 192, 64, false, false, true},
+    {"bf16.lab.proj", 9568, 64, 64, false, false, true},
+    {"bf16.lab.down", 9568, 64, 128, false, false, true},
     {"bf16.decode.1", 1, 3072, 768, false, false, true},
 };
 

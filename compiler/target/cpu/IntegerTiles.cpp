@@ -199,6 +199,7 @@ private:
       depth = kb.min(depth, kb.sub(kb.i64(spec.k), k0));
     TileOperands operands;
     operands.a = kb.at(panelOfA(tile.p), kb.mul(k0, panelRows), byte);
+    operands.aStride = kb.i64(tileSide);
     operands.aStep = operands.bStep = kb.i64(rowSlots * tileSide);
     operands.b = b.at(kb, bBase, k0, kb.mul(tile.q, panelColumns));
     operands.bStride = kb.i64(rowSlots);

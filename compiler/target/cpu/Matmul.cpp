@@ -57,6 +57,7 @@ void MatmulEmitter::layOutTiles(int64_t depth) {
   assert(width == 2 * tileSide && plan.depth % tileDepth * blockedDepth == 0);
   rowTiles = llvm::divideCeil(plan.tileRows, tileSide);
   aPanel = rowTiles * tileSide * llvm::alignTo(depth, tileSide);
+  aPanelStride = tileSide;
   tileLength = rowTiles * tileSide * width;
   // Whole tiles are stored.
   throughTile |= plan.tileRows != rowTiles * tileSide ||
@@ -313,7 +314,9 @@ void MatmulEmitter::runOnTiles(const Tile &tile) {
   const Block &block = tile.block;
   TileOperands operands;
   operands.a = tile.a;
-  operands.aStep = kb.i64(rowTiles * tileSide * tileSide);
+  operands.aStride = tile.aStride;
+  operands.aStep =
+      kb.i64(plan.packA ? rowTiles * tileSide * tileSide : tileSide);
   operands.b = tile.b;
   operands.bStride = kb.i64(tileSide);
   operands.bStep = kb.i64(tileSide * tileSide);

@@ -21,6 +21,10 @@ bool tfm::canReadA(const MatmulSpec &spec, Terms terms, const Matrix &a) {
     return spec.inPanels && a.column == 1 && a.row % 4 == 0 && spec.k % 4 == 0;
   if (!spec.isBf16())
     return a.element.isF32();
+  // Tiles read whole panels of rows, each of whose steps is a cache line.
+  if (terms == Terms::Bf16Tiles)
+    return a.element.isBF16() && a.column == 1 && a.row % tileDepth == 0 &&
+           spec.m % (2 * tileSide) == 0 && spec.k % tileDepth == 0;
   return terms == Terms::Bf16Pairs && a.element.isBF16() && a.column == 1 &&
          a.row % 2 == 0 && spec.k % 2 == 0;
 }
@@ -176,6 +180,10 @@ bool Planner::packsA() const {
     return true;
   if (direct || foreseesA())
     return false;
+  // What is a few steps of tiles takes as long to pack as to multiply. A panel
+  // of such rows is together in the first-level cache, packed or not.
+  if (onTiles())
+    return spec.n > 512 || 2 * tileSide * 2 * a.row > target.l1Bytes / 4;
   // Of an A by columns each step is in another page, and where these do not
   // begin at lines in two lines of it: once is enough.
   bool scattered = !rowsOfA && spec.n > target.lanes * target.tileVectors() &&
@@ -196,9 +204,9 @@ void Planner::chooseTiles() {
                         : target.tileRows(made.tileVectors);
   made.rowPanels = llvm::divideCeil(spec.m, tallest);
   // An even number of panels shares well among two threads, at the price of
-  // slightly lower tiles; where they share columns, weights in panels are read
-  // once less for it.
-  if (made.rowPanels > 1 && !(spec.inPanels && made.splitColumns))
+  // slightly lower tiles, which those of AMX do not gain by; where they share
+  // columns, weights in panels are read once less for it.
+  if (made.rowPanels > 1 && !onTiles() && !(spec.inPanels && made.splitColumns))
     made.rowPanels = llvm::alignTo(made.rowPanels, 2);
   made.tileRows = llvm::divideCeil(spec.m, made.rowPanels);
   made.columnPanels = llvm::divideCeil(spec.n, width());

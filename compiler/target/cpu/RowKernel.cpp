@@ -71,8 +71,8 @@ public:
     if (kept.bytes() == 0 && !draws)
       loopVectors = std::min(kBlockColumns / k.lanes, 2 * kFour);
     // A turn has the lines of a block to itself.
-    fetchesAhead = fromMemory && plan.lastPass == 0 &&
-                   loopVectors * k.lanes == kBlockColumns;
+    if (fromMemory && loopVectors * k.lanes == kBlockColumns)
+      fetchingPass = std::min(plan.lastPass, 1);
   }
 
   /// `moved` makes the vector of the elements to store.
@@ -257,7 +257,7 @@ private:
           Vectors sums(
               loop.getRegionIterArgs().slice(u * totals.size(), totals.size()));
           elements.beginColumns(at, Value(), -1 - u, loop);
-          if (i == 0 && fetchesAhead)
+          if (i == 0 && pass == fetchingPass)
             fetchAhead();
           kept.forEach(k, scratch, pass, /*isFirst=*/false,
                        [&](Value value, Value row) {
@@ -301,12 +301,16 @@ private:
       elements.provideScalar(op->getResult(0), fold(op, total));
   }
 
-  /// What a later turn reads and writes.
+  /// What a later turn reads and writes: of a kernel of several passes that of
+  /// the next row, whose first pass would wait for it.
   void fetchAhead() {
     Type byte = k.b.getI8Type();
-    elements.forEachStream([&](Value from, int64_t bytes) {
+    elements.forEachStream([&](Value from, int64_t bytes, int64_t row) {
+      if (fetchingPass == 0 && row != domain.cols)
+        return;
+      int64_t ahead = fetchingPass == 0 ? kColumnsAhead : row;
       for (int64_t at = 0; at < kBlockColumns * bytes; at += cacheLine)
-        k.prefetch(k.at(from, kColumnsAhead * bytes + at, byte), 1);
+        k.prefetch(k.at(from, ahead * bytes + at, byte), 1);
     });
   }
 
@@ -344,8 +348,8 @@ private:
   /// The columns of a row that a loop handles, and vectors of one turn.
   int64_t looped;
   int64_t loopVectors = kFour;
-  /// Whether a turn prefetches what a later one reads and writes.
-  bool fetchesAhead = false;
+  /// The pass whose turns prefetch what later ones read and write; none of -1.
+  int fetchingPass = -1;
   ElementEmitter elements;
   std::function<Value(ElementEmitter &)> moved;
   RowPlan plan;

@@ -66,7 +66,7 @@ void tfm::multiplyTiles(KernelBuilder &kb, const TileShape &shape,
   auto sum = [&](int64_t row, int64_t column) {
     return row * columnTiles + column;
   };
-  constexpr int64_t firstA = 4, firstB = 6, slots = tileSide * tileSide;
+  constexpr int64_t firstA = 4, firstB = 6;
   auto overSums = [&](function_ref<void(int64_t, Value)> visit) {
     for (int64_t row = 0; row < rowTiles; ++row)
       for (int64_t column = 0; column < columnTiles; ++column)
@@ -92,8 +92,9 @@ void tfm::multiplyTiles(KernelBuilder &kb, const TileShape &shape,
             // The first column multiplies while the others are on their way.
             loadB(0);
             for (int64_t row = 0; row < rowTiles; ++row)
-              load(Passing::A, firstA + row, kb.at(at[0], row * slots),
-                   kb.i64(tileSide));
+              load(Passing::A, firstA + row,
+                   kb.at(at[0], kb.mul(operands.aStride, row * tileSide)),
+                   operands.aStride);
             for (int64_t column = 1; column < columnTiles; ++column)
               loadB(column);
             for (int64_t column = 0; column < columnTiles; ++column)
@@ -120,6 +121,7 @@ func::FuncOp tfm::tileKernel(KernelBuilder &kb, int64_t rowTiles,
         int64_t rowSlots = columnTiles * tileSide;
         TileOperands operands;
         operands.a = args[0];
+        operands.aStride = kb.i64(tileSide);
         operands.aStep = kb.i64(rowTiles * tileSide * tileSide);
         operands.b = args[1];
         operands.bStride = kb.i64(rowSlots);

@@ -67,8 +67,9 @@ struct TileShape {
 
 /// Where the operands of a product on tiles are; strides are in slots.
 struct TileOperands {
-  /// A step begins with 16 `rowTiles` rows of 16 slots (`packTileRows`).
-  mlir::Value a, aStep;
+  /// From one of the 16 `rowTiles` rows of A to the next, and from a step's
+  /// slots to the next one's.
+  mlir::Value a, aStride, aStep;
   /// From one row of B, of slots of 16 columns, to the next, from a step's rows
   /// to the next one's, and from 16 columns to the others.
   mlir::Value b, bStride, bStep, bColumns;

@@ -416,13 +416,13 @@ void ElementEmitter::forEachTile(
 }
 
 void ElementEmitter::forEachStream(
-    llvm::function_ref<void(Value, int64_t)> visit) {
+    llvm::function_ref<void(Value, int64_t, int64_t)> visit) {
   auto go = [&](const Window &window) {
-    if (!window.isTurned() || window.rowStride() != domain.cols)
+    if (!window.isTurned() || window.rowStride() < domain.cols)
       return;
     Type element = window.view.element;
     visit(address(k, window.pointer, element, k.add(rowOffset(window), column)),
-          elementBytes(element));
+          elementBytes(element), window.rowStride());
   };
   for (void *key : readOrder)
     go(reads.at(key));

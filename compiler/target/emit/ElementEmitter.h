@@ -100,10 +100,12 @@ public:
                     mlir::Operation *loop = nullptr);
   /// Row scalars are computed before this loop from now on.
   void endColumns() { columnLoop = nullptr; }
-  /// Calls `visit` with the address of the current column, and the bytes of an
-  /// element, of all that is read and written of which rows lie one behind the
-  /// other: once of what is changed in place.
-  void forEachStream(llvm::function_ref<void(mlir::Value, int64_t)> visit);
+  /// Calls `visit` with the address of the current column, the bytes of an
+  /// element, and how many of them the next row is away, of all that is read
+  /// and written of which rows lie one behind the other, with gaps or without:
+  /// once of what is changed in place.
+  void
+  forEachStream(llvm::function_ref<void(mlir::Value, int64_t, int64_t)> visit);
 
   /// A vector of `value` at the current columns.
   mlir::Value full(mlir::Value value);

@@ -33,12 +33,28 @@ func.func @logits(%x: tensor<4x8xbf16>, %w: tensor<8x13xbf16>) -> (tensor<4x8xf3
 // -----
 
 // Long rows begin at lines of the cache, 64 elements, where that costs little.
+// Those of a CPU are of 32.
 // CHECK-LABEL: sched.program @long
 // CHECK: sched.launch matmul 4 by 1021 {{.*}} writes({{.*}} : memref<4x1021xbf16, strided<[1024, 1]>>)
+// CPU-LABEL: sched.program @long
+// CPU: sched.launch matmul 4 by 1021 {{.*}} writes({{.*}} : memref<4x1021xbf16, strided<[1024, 1]>>)
 func.func @long(%x: tensor<4x8xbf16>, %w: tensor<8x1021xbf16>, %v: tensor<1021x8xbf16>) -> tensor<4x8xf32> {
   %a = tfm.matmul %x, %w : tensor<4x8xbf16>, tensor<8x1021xbf16>
   %l = tfm.cast %a : tensor<4x1021xf32> to tensor<4x1021xbf16>
   %y = tfm.matmul %l, %v : tensor<4x1021xbf16>, tensor<1021x8xbf16>
+  return %y : tensor<4x8xf32>
+}
+
+// -----
+
+// The same of f32, on a CPU.
+// CHECK-LABEL: sched.program @wide
+// CHECK: sched.launch matmul 4 by 1000 {{.*}} writes({{.*}} : memref<4x1000xf32, strided<[1000, 1]>>)
+// CPU-LABEL: sched.program @wide
+// CPU: sched.launch matmul 4 by 1000 {{.*}} writes({{.*}} : memref<4x1000xf32, strided<[1008, 1]>>)
+func.func @wide(%x: tensor<4x8xf32>, %w: tensor<8x1000xf32>, %v: tensor<1000x8xf32>) -> tensor<4x8xf32> {
+  %a = tfm.matmul %x, %w : tensor<4x8xf32>, tensor<8x1000xf32>
+  %y = tfm.matmul %a, %v : tensor<4x1000xf32>, tensor<1000x8xf32>
   return %y : tensor<4x8xf32>
 }
 

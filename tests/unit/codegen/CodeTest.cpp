@@ -500,6 +500,8 @@ struct CpuCase {
   Kinds onStack;
   /// Instructions that a kind has, with the functions that it calls.
   std::vector<std::pair<const char *, const char *>> instructions;
+  /// Those that a kind does not have.
+  std::vector<std::pair<const char *, const char *>> without = {};
 };
 
 /// What remains on the stack, and why:
@@ -540,6 +542,7 @@ const CpuCase cpuCases[] = {
       {"attention_backward", "vfmadd231ps"},
       {"row, dropout", "vpmuludq"},
       {"row, softmax", "vmaxps"},
+      {"row, softmax", "prefetcht0"},
       {"row, optimizer", "vsqrtps"},
       {"row, optimizer", "prefetcht0"}}},
     {"avx512",
@@ -561,6 +564,7 @@ const CpuCase cpuCases[] = {
       {"attention_backward", "vscalefps"},
       {"row, dropout", "vpmuludq"},
       {"row, softmax", "vmaxps"},
+      {"row, softmax", "prefetcht0"},
       {"row, optimizer", "vsqrtps"},
       {"row, optimizer", "prefetcht0"}}},
     {"avx512_bf16",
@@ -579,7 +583,8 @@ const CpuCase cpuCases[] = {
       {"attention_backward", "vscalefps"},
       {"row, dropout", "vpmuludq"},
       {"row, norm", "vcvtneps2bf16"},
-      {"row, optimizer", "vcvtneps2bf16"}}},
+      {"row, optimizer", "vcvtneps2bf16"}},
+     {{"row, softmax", "prefetcht0"}, {"row, optimizer", "prefetcht0"}}},
     {"amx",
      "sapphirerapids+amx",
      "bf16",
@@ -598,6 +603,7 @@ const CpuCase cpuCases[] = {
       {"attention_backward", "vscalefps"},
       {"row, dropout", "vpmuludq"},
       {"row, norm", "vcvtneps2bf16"},
+      {"row, softmax", "prefetcht0"},
       {"row, optimizer", "vcvtneps2bf16"},
       {"row, optimizer", "prefetcht0"}}},
     {"neon",
@@ -665,6 +671,9 @@ TEST_P(Registers, InnerLoopsKeepToThem) {
   for (auto [kind, instruction] : wanted.instructions)
     EXPECT_TRUE(kinds.instructions[kind].count(instruction))
         << kind << " without " << instruction;
+  for (auto [kind, instruction] : wanted.without)
+    EXPECT_FALSE(kinds.instructions[kind].count(instruction))
+        << kind << " with " << instruction;
 }
 INSTANTIATE_TEST_SUITE_P(Cpus, Registers, testing::ValuesIn(cpuCases),
                          [](const auto &info) {

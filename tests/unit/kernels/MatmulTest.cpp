@@ -435,6 +435,35 @@ TEST(Matmul, ThePlansOfBf16) {
   check(cases);
 }
 
+// A few steps of whole tiles take their rows from where these lie.
+TEST(Matmul, TilesReadShortRowsInPlace) {
+  Kernels kernels;
+  CpuMachine machine = llvm::cantFail(CpuMachine::named("sapphirerapids+amx"));
+  std::vector<Case> read{{96, 64, 64},   {64, 33, 32},
+                         {32, 128, 128}, {160, 100, 64, false, true},
+                         {64, 512, 96},  {64, 48, 128, false, false, {3}},
+                         {64, 64, 128}};
+  // Too few rows for a panel, terms that end within a step, rows that do not
+  // lie along k, too long ones, or uses enough for packing.
+  std::vector<Case> packed{{70, 64, 64},
+                           {64, 64, 50},
+                           {64, 64, 64, true},
+                           {64, 64, 160},
+                           {64, 544, 64}};
+  read.back().depth = 64;
+  read.back().bias = read[1].bias = true;
+  for (auto *cases : {&read, &packed})
+    for (Case &c : *cases) {
+      c.bf16A = c.bf16B = true;
+      MatmulPlan plan = planMatmul(specOf(kernels, c), machine);
+      EXPECT_EQ(plan.packA, cases == &packed) << c.m << " " << c.k;
+      // However many threads there are, each has whole panels.
+      EXPECT_EQ(plan.rowPanels, llvm::divideCeil(c.m, 2 * tileSide));
+    }
+  check(read);
+  check(packed);
+}
+
 // Down a panel of columns each line of a wide C lies in another page.
 TEST(Matmul, AWideProductOfFewTermsGoesAlongItsRows) {
   for (StringRef cpu : {"skylake-avx512", "znver4", "znver5", "x86-64-v3"}) {
