@@ -58,7 +58,7 @@ class RowKernel {
 public:
   RowKernel(KernelBuilder &k, LaunchOp launch, ValueRange pointers,
             const KernelArguments &arguments, int64_t looped,
-            const KeptValues &kept, bool fromMemory)
+            const KeptValues &kept, bool isFar)
       : k(k), arguments(arguments), domain(launch.getDomain()), looped(looped),
         elements(k, launch, pointers, arguments), plan(launch), kept(kept),
         scratch(k.pointer(arguments.scratch)) {
@@ -71,7 +71,8 @@ public:
     if (kept.bytes() == 0 && !draws)
       loopVectors = std::min(kBlockColumns / k.lanes, 2 * kFour);
     // A turn has the lines of a block to itself.
-    if (fromMemory && loopVectors * k.lanes == kBlockColumns)
+    if (isFar && loopVectors * k.lanes == kBlockColumns &&
+        (plan.lastPass == 0 || domain.rows > 1))
       fetchingPass = std::min(plan.lastPass, 1);
   }
 
@@ -471,15 +472,15 @@ Kernel tfm::emitRowKernel(OpBuilder &builder, ModuleOp module, StringRef name,
   BegunKernel begun(builder, module, name, bufferTypes(launch), machine.lanes,
                     kept.bytes());
   auto &[func, k, arguments, pointers] = begun;
-  // More than caches hold. AMD's processors read ahead by themselves; Intel's,
-  // which were measured, need it. Of launches that share a kernel the first one
+  // What the first-level cache does not hold was computed a while ago, or by
+  // another thread. AMD's processors read ahead by themselves; Intel's, which
+  // were measured, need it. Of launches that share a kernel the first one
   // decides.
-  bool fromMemory =
-      !machine.readsInOrder && stepBytes(launch) > 4 * machine.l2Bytes;
+  bool isFar = !machine.readsInOrder && stepBytes(launch) > machine.l1Bytes;
   if (launch.getKind() == KernelKind::Fold)
     emitFold(k, launch, pointers, arguments);
   else
-    RowKernel(k, launch, pointers, arguments, looped, kept, fromMemory)
+    RowKernel(k, launch, pointers, arguments, looped, kept, isFar)
         .emit(sideBySide);
   return {func, kept.bytes()};
 }
