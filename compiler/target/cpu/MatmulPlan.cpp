@@ -182,8 +182,10 @@ bool Planner::packsA() const {
     return false;
   // What is a few steps of tiles takes as long to pack as to multiply. A panel
   // of such rows is together in the first-level cache, packed or not.
-  if (onTiles())
-    return spec.n > 512 || 2 * tileSide * 2 * a.row > target.l1Bytes / 4;
+  if (onTiles()) {
+    int64_t panelBytes = slotBytes * (a.row / perSlot()) * panelRows();
+    return spec.n > 512 || panelBytes > target.l1Bytes / 4;
+  }
   // Of an A by columns each step is in another page, and where these do not
   // begin at lines in two lines of it: once is enough.
   bool scattered = !rowsOfA && spec.n > target.lanes * target.tileVectors() &&
