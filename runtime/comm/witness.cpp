@@ -7,6 +7,7 @@
 
 #include "runtime/comm/witness.h"
 
+#include "runtime/support/signals.h"
 #include "runtime/support/temporaries.h"
 
 #include <csignal>
@@ -52,8 +53,7 @@ void startWitness(const std::string &name, bool isStep) {
   // error.
   toWitness = ends[1];
   for (int signal : {SIGINT, SIGTERM, SIGHUP})
-    if (std::signal(signal, endBySignal) == SIG_IGN)
-      std::signal(signal, SIG_IGN);
+    handleSignal(signal, endBySignal);
   // An MPI that cannot begin says why, and exits.
   std::atexit([] { dismissWitness(/*endsAll=*/true); });
 }

@@ -11,7 +11,6 @@
 #include "runtime/comm/witness.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/crash.h"
-#include "runtime/commands/signals.h"
 #include "runtime/commands/usage.h"
 #include "runtime/device/choose_device.h"
 #include "runtime/device/variant.h"
@@ -20,6 +19,7 @@
 #include "runtime/support/error.h"
 #include "runtime/support/memory.h"
 #include "runtime/support/progress.h"
+#include "runtime/support/signals.h"
 #include "runtime/support/temporaries.h"
 #include "runtime/support/utf8.h"
 
@@ -48,9 +48,9 @@ std::atomic<bool> interrupted{false};
 /// A step may take a while; who waits should know.
 void answerInterrupt(int signal, std::string_view note) {
   // The second Ctrl-C ends the program at once. That a terminal is gone is said
-  // twice, by the shell and by the system.
+  // twice, by the shell and by the system, and that time is up every second.
   Came came = noteSignal(signal);
-  if (came == Came::Before && signal != SIGHUP)
+  if (came == Came::Before && signal != SIGHUP && signal != SIGXCPU)
     endBySignal(signal);
   if (came != Came::First)
     return;
@@ -81,11 +81,8 @@ void handleSignalsOfTraining(bool speaks, bool many) {
   auto *handler = !speaks ? onQuietInterrupt
                   : many  ? onInterruptOfMany
                           : onInterrupt;
-  std::signal(SIGINT, handler);
-  std::signal(SIGTERM, handler);
-  // The terminal is gone; under nohup that is to be ignored.
-  if (std::signal(SIGHUP, handler) == SIG_IGN)
-    std::signal(SIGHUP, SIG_IGN);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU})
+    handleSignal(signal, handler);
   std::signal(SIGPIPE, SIG_IGN);
 }
 

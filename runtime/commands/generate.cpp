@@ -10,12 +10,12 @@
 #include "runtime/commands/commands.h"
 #include "runtime/commands/read_prompts.h"
 #include "runtime/commands/show_texts.h"
-#include "runtime/commands/signals.h"
 #include "runtime/device/choose_device.h"
 #include "runtime/model/memory_needed.h"
 #include "runtime/support/error.h"
 #include "runtime/support/progress.h"
 #include "runtime/support/read_json.h"
+#include "runtime/support/signals.h"
 #include "runtime/support/utf8.h"
 
 #include <algorithm>
@@ -285,9 +285,7 @@ private:
 };
 
 void Session::run() {
-  struct sigaction action = {};
-  action.sa_handler = onStopText; // no SA_RESTART: reading a line ends too
-  sigaction(SIGINT, &action, nullptr);
+  handleSignal(SIGINT, onStopText, /*flags=*/0); // reading a line ends, too
   if (isTerminal)
     say(chat ? "A message a line (\\n for a new line in it); Ctrl-C ends an "
                "answer, Ctrl-D the session\n"
@@ -436,9 +434,9 @@ void requireSamePrompts(Processes &processes, const PromptList &prompts,
 
 /// Has Ctrl-C end all texts: what is written until then is shown, and counted.
 void endTextsAtSignals(const Processes *processes) {
-  std::signal(SIGINT, onStopAllTexts);
+  handleSignal(SIGINT, onStopAllTexts);
   if (processes) // so launchers tell them
-    std::signal(SIGTERM, onStopAllTexts);
+    handleSignal(SIGTERM, onStopAllTexts);
 }
 
 /// Null in processes that do not speak.

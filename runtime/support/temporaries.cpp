@@ -7,6 +7,7 @@
 
 #include "runtime/support/temporaries.h"
 
+#include "runtime/support/signals.h"
 #include "runtime/support/system_call.h"
 
 #include <array>
@@ -84,8 +85,7 @@ extern "C" void removeAndEnd(int signal) {
 
 void removeTemporariesOnSignals() {
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
-    if (std::signal(signal, removeAndEnd) == SIG_IGN)
-      std::signal(signal, SIG_IGN);
+    handleSignal(signal, removeAndEnd);
 }
 
 SignalsWait::SignalsWait() { ++waiting; }

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import resource
+import signal
 import struct
 import subprocess
 import tempfile
@@ -20,6 +21,9 @@ MODELS = ROOT / "models"
 FIXTURES = ROOT / "tests" / "fixtures"
 
 USAGE = 2
+
+# Whoever runs the tests in the background may ignore Ctrl-C, and so would the programs.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Each library's compiler and launcher. Processes have a thread each, and may be more than processors.
 MPI_LIBRARIES = {

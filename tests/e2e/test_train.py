@@ -277,8 +277,9 @@ class WholeRun:
         self.assertEqual(self.weights("interrupted"), self.weights("whole"))
 
     def test_what_is_said_twice_is_meant_once(self):
-        # The end of a terminal by the shell and the system, others by launchers and `timeout`.
-        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        # The end of a terminal by the shell and the system, that of processor time by the system (later, as often
+        # as the process goes on), others by launchers and `timeout`.
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGXCPU):
             with self.subTest(number):
                 folder = self.path(f"ended-by-{number}")
                 process = subprocess.Popen([self.model, "train", "--steps", "1000000", "--out", folder],
@@ -292,6 +293,22 @@ class WholeRun:
                 process.send_signal(number)
                 self.assertEqual(process.wait(timeout=60), 130)
                 self.assertTrue((folder / "state.json").exists())
+
+    def test_what_was_ignored_stays_ignored(self):
+        # As nohup has it, and a script whose commands run in the background.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number):
+                folder = self.path(f"ignores-{number}")
+                process = subprocess.Popen([self.model, "train", "--steps", "120", "--out", folder],
+                                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                           preexec_fn=lambda: signal.signal(number, signal.SIG_IGN))
+                self.addCleanup(process.kill)
+                while not (folder / "log.jsonl").exists():
+                    time.sleep(0.01)
+                process.send_signal(number)
+                errors = process.communicate(timeout=60)[1]
+                self.assertEqual(process.returncode, 0, errors)
+                self.assertNotIn("interrupted", errors)
 
     def test_a_folder_that_is_moved_or_removed_meanwhile(self):
         for name in ("moved", "removed", "resumed", "log", "taken"):

@@ -79,6 +79,8 @@ protected:
           !freopen("endless-out.txt", "w", stdout) ||
           !freopen("endless-err.txt", "w", stderr))
         _exit(99);
+      // Whoever runs the tests in the background may ignore it.
+      std::signal(SIGINT, SIG_DFL);
       execv(TFM_TOY, const_cast<char **>(arguments.data()));
       _exit(99);
     }

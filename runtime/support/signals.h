@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TFM_RUNTIME_COMMANDS_SIGNALS_H
-#define TFM_RUNTIME_COMMANDS_SIGNALS_H
+#ifndef TFM_RUNTIME_SUPPORT_SIGNALS_H
+#define TFM_RUNTIME_SUPPORT_SIGNALS_H
+
+#include <csignal>
 
 namespace tfm {
 
@@ -16,6 +18,10 @@ namespace tfm {
 enum class Came { First, JustNow, Before };
 Came noteSignal(int signal);
 
+/// Has `handler` answer a signal, unless that was ignored when the program
+/// began: so does nohup, and a script with what it runs in the background.
+void handleSignal(int signal, void (*handler)(int), int flags = SA_RESTART);
+
 } // namespace tfm
 
-#endif // TFM_RUNTIME_COMMANDS_SIGNALS_H
+#endif // TFM_RUNTIME_SUPPORT_SIGNALS_H

@@ -5,10 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/commands/signals.h"
+#include "runtime/support/signals.h"
 
 #include <atomic>
-#include <csignal>
 #include <cstdint>
 #include <ctime>
 
@@ -22,6 +21,14 @@ Came noteSignal(int signal) {
   if (first[signal].compare_exchange_strong(none, now))
     return Came::First;
   return now - none < 500 ? Came::JustNow : Came::Before;
+}
+
+void handleSignal(int signal, void (*handler)(int), int flags) {
+  struct sigaction before = {}, action = {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
+    sigaction(signal, &action, nullptr);
 }
 
 } // namespace tfm
