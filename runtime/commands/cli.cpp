@@ -63,14 +63,14 @@ void answerInterrupt(int signal, std::string_view note) {
 extern "C" void onQuietInterrupt(int signal) { answerInterrupt(signal, ""); }
 
 extern "C" void onInterrupt(int signal) {
-  answerInterrupt(signal, "\ninterrupted: a checkpoint is saved after this "
+  answerInterrupt(signal, "\ninterrupted: what is trained is saved after this "
                           "step; once more ends at once\n");
 }
 
 /// Launchers also do it where another process has failed.
 extern "C" void onInterruptOfMany(int signal) {
-  answerInterrupt(signal, "\nasked to end: unless a process has failed, a "
-                          "checkpoint is saved after this step; once more ends "
+  answerInterrupt(signal, "\nasked to end: unless a process has failed, what "
+                          "is trained is saved after this step; once more ends "
                           "at once\n");
 }
 

@@ -310,6 +310,20 @@ class WholeRun:
                 self.assertEqual(process.returncode, 0, errors)
                 self.assertNotIn("interrupted", errors)
 
+    def test_ctrl_c_before_the_first_step(self):
+        folder = self.path("not-begun")
+        process = subprocess.Popen([self.model, "train", "--data", "-", "--out", folder], stdin=subprocess.PIPE,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        process.stdin.write("1+2=3." * 20000) # more than a pipe holds: it reads
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertIn("interrupted before the first step: nothing was changed", errors)
+        self.assertNotIn("checkpoint is saved", errors) # none is
+        self.assertFalse(folder.exists())
+
     def test_a_folder_that_is_moved_or_removed_meanwhile(self):
         for name in ("moved", "removed", "resumed", "log", "taken"):
             with self.subTest(name):
