@@ -687,8 +687,7 @@ void Trainer::sayWhatIsKept(const RunState &here) {
   if (options.data == position.data && !position.dataChecksum.empty() &&
       position.dataChecksum != here.dataChecksum &&
       changes.find("train.sequence") == std::string::npos)
-    say(printable("note: the data are not those that the run was trained on "
-                  "until now" +
+    say(printable("note: the data are not those that the run had until now" +
                   changesOfFiles(position.fileChecksums, here.fileChecksums)) +
         "\n");
   int64_t ofUpdate = train.batch * unit.perRow * train.accumulate;

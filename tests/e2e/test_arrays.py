@@ -338,7 +338,7 @@ train { batch = 2, sequence = 5, steps = 4 }
             self.assertEqual(content(self.path("whole", name)), content(self.path("part", name)), name)
         save_series(self.path("train.safetensors"), 10, seed=5)
         result = self.ok(model, "train", "--resume", "part", "--steps", "7")
-        self.assertIn("note: the data are not those that the run was trained on until now: train.safetensors has changed\n",
+        self.assertIn("note: the data are not those that the run had until now: train.safetensors has changed\n",
                       result.stderr)
 
     def test_files_follow_each_other(self):

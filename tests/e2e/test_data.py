@@ -129,7 +129,7 @@ class Data(InFolder):
         model = self.build("fields", files, tokenizer="bytes")
         self.ok(model, "train", "--out", "fields_run", "--steps", "3")
         other = self.build("other", files, "-D", "data.prompt=title", tokenizer="bytes")
-        told = "note: the data are not those that the run was trained on until now, or are read in another way"
+        told = "note: the data are not those that the run had until now, or are read in another way"
         self.assertIn(told, self.ok(other, "train", "--resume", "fields_run", "--steps", "4").stderr)
         self.assertNotIn(told, self.ok(other, "train", "--resume", "fields_run", "--steps", "5").stderr)
 

@@ -1051,7 +1051,7 @@ train { batch = 2, sequence = 8, steps = 2, clip = 1.0, schedule = cosine(warmup
             self.assertNotIn("until now", again.stderr)
             # The same name, and other data: also where they have the same size.
             (folder / "pairs.txt").write_text("ab abb a" * 40)
-            told = "note: the data are not those that the run was trained on until now"
+            told = "note: the data are not those that the run had until now"
             self.assertEqual(notes(same, "text"), [told + ": pairs.txt has changed"])
             (folder / "more.txt").write_text("ba" * 40)
             more = built("more", "-D", 'data.files=["pairs.txt", "more.txt"]', "-D", "data.validation=0")
@@ -1062,6 +1062,13 @@ train { batch = 2, sequence = 8, steps = 2, clip = 1.0, schedule = cosine(warmup
             halved = run(built("halved", "-D", "data.validation=0.5"), "train", "--resume", "fewer", "--steps", "8",
                          "--out", "other-part", cwd=folder)
             self.assertIn(told + ", or are read in another way\n", halved.stderr)
+            # A file that nothing is trained on.
+            aside = built("aside", "-D", "data.validation_files=more.txt")
+            self.assertEqual(run(aside, "train", "--resume", "fewer", "--steps", "8", "--out", "aside-run",
+                                 cwd=folder).returncode, 0)
+            (folder / "more.txt").write_text("ab" * 40)
+            after = run(aside, "train", "--resume", "aside-run", "--steps", "9", cwd=folder)
+            self.assertIn(told + ": more.txt has changed\n", after.stderr)
             # A run whose state has no checksums of files.
             state = json.loads((folder / "run/state.json").read_text())
             self.assertEqual(list(state["checksums"]["data_files"]), ["pairs.txt"])
