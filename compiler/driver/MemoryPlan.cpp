@@ -238,7 +238,7 @@ static void addBuffers(mlir::ModuleOp module, const ElementTypes &types,
   std::map<std::string, int64_t> parameters, gradients, optimizer, constants,
       cache;
   for (auto buffer : module.getOps<sched::BufferOp>()) {
-    int64_t bytes = buffer.getBytes();
+    int64_t bytes = buffer.getArenaBytes(); // with what fills up its last line
     switch (buffer.getKind()) {
     case sched::BufferKind::Parameter:
       memory.parameters += bytes;

@@ -533,7 +533,7 @@ tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
   uint64_t caches = 0;
   for (auto buffer : schedule.getOps<BufferOp>()) {
     if (buffer.getKind() == BufferKind::Cache)
-      caches += buffer.getBytes();
+      caches += static_cast<uint64_t>(buffer.getArenaBytes());
     if (buffer.getValue())
       constants.push_back({
           .offset = *buffer.getOffset(),

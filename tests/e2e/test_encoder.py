@@ -72,6 +72,12 @@ class Encoder(unittest.TestCase):
         self.assertEqual(told.returncode, 0, told.stderr)
         self.assertIn("8 of the 13 prompts of pairs.txt have more than the 4 tokens of `source`, up to 7", told.stderr)
 
+    def test_memory_is_what_the_report_says(self):
+        # What the source leaves to the answer fills no whole lines of memory.
+        memory = json.loads(tfmc("report", "model.tfm", "--memory", "--format", "json", cwd=self.folder).stdout)["memory"]
+        here = json.loads(self.ask("model", "info", "--json").stdout)["memory"]
+        self.assertEqual(here, {part: memory[part] for part in here})
+
     def test_it_learns_and_is_asked(self):
         log = [json.loads(line) for line in pathlib.Path(self.folder, "run", "log.jsonl").read_text().splitlines()]
         losses = [line["loss"] for line in log if "loss" in line]

@@ -358,9 +358,11 @@ class Memory(unittest.TestCase):
                     self.assertEqual(generation["cache"], memory["precision"])
                 self.assertGreaterEqual(memory["arena"], memory["lower_bound"])
                 self.assertLessEqual(memory["arena"], 1.01 * memory["lower_bound"])
-                # Every byte of it has a type.
+                # Every byte of it has a type, and the parts are all of it.
                 for part in ("parameters", "gradients", "optimizer", "constants", "cache"):
                     self.assertEqual(sum(memory["types"][part].values()), memory[part], part)
+                self.assertEqual(sum(memory[part] for part in ("parameters", "gradients", "optimizer", "constants",
+                                                               "activations")), memory["arena"])
                 for phase in memory["phases"]:
                     self.assertEqual(sum(phase["live_types"].values()), phase["live"], phase)
 
