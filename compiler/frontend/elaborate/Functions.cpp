@@ -22,6 +22,8 @@ using llvm::StringRef;
 using llvm::Twine;
 
 bool Functions::emitAll() {
+  if (tree.root->broken)
+    return false;
   tensors.locate(tree.root->range);
   size_t before = diags.size();
   if (before == 0)

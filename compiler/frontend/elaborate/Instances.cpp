@@ -13,6 +13,7 @@
 #include "compiler/frontend/elaborate/Hyperparameters.h"
 #include "compiler/frontend/elaborate/ParamMembers.h"
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace tfm;
 using namespace tfm::ast;
@@ -149,10 +150,12 @@ void Instances::elaborateBody(Node &node, std::vector<CallArg> &ties) {
   scope.unit = node.unit;
   scope.self = &node;
   llvm::StringMap<Range> seen;
+  llvm::SaveAndRestore silent(reporter.isSilent);
   for (const Member &member : node.decl->members) {
     if (member.kind == MemberKind::Require) {
       node.broken |=
           !expressions.checkRequire(member.value, member.condition, scope);
+      reporter.isSilent |= node.broken;
       continue;
     }
     auto [place, isNew] = seen.try_emplace(member.name, member.range);

@@ -12,6 +12,7 @@
 #include "compiler/frontend/elaborate/Tensors.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace tfm;
 using namespace tfm::ast;
@@ -425,6 +426,8 @@ SymbolicValue MethodCalls::callMethod(Node *node, const Method &method,
                                       std::vector<CallArg> &args, Range range) {
   std::string where =
       node ? (node->decl->name + "." + method.name).str() : method.name.str();
+  llvm::SaveAndRestore silent(reporter.isSilent,
+                              reporter.isSilent || (node && node->broken));
   if (budget.isStopped() || !budget.spend(8, range))
     return SymbolicValue();
   if (callStack.size() > maxCallDepth) {
@@ -512,9 +515,10 @@ SymbolicValue MethodCalls::runBody(const Method &method, Scope &scope,
     const Stmt &stmt = method.body[i];
     switch (stmt.kind) {
     case StmtKind::Require:
-      expressions.checkRequire(
-          stmt.values[0], stmt.values.size() > 1 ? stmt.values[1] : nullptr,
-          scope);
+      if (!expressions.checkRequire(
+              stmt.values[0], stmt.values.size() > 1 ? stmt.values[1] : nullptr,
+              scope))
+        return SymbolicValue();
       break;
     case StmtKind::Assign:
       assign(stmt, scope);

@@ -46,6 +46,8 @@ Diagnostic &Reporter::error(ErrorCode code, Range range, const Twine &message) {
   // Who reports much, though most of it for the second time, looks for words.
   if (compilation.stepsLeft > 0)
     budget.spend(256, range);
+  if (isSilent)
+    return diags.ignored();
   const Call *caller = callerOfStd(range);
   if (caller &&
       !stdErrors.insert({code, caller->range.file, caller->range.begin}).second)

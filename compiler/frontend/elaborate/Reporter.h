@@ -46,6 +46,10 @@ public:
   /// Of a place inside of std the call outside of it that led there, else null.
   const Call *callerOfStd(Range range) const;
 
+  /// Whether nothing is reported: what counts on a requirement that failed is
+  /// no news.
+  bool isSilent = false;
+
 private:
   const SourceManager &sources;
   Diagnostics &diags;
