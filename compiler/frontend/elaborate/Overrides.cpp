@@ -180,7 +180,11 @@ void Overrides::reportNoEntry(const Override &define, StringRef blockName,
   for (const auto &[path, others] : recipeEntries)
     if (StringRef(path).starts_with(prefix) && llvm::is_contained(others, last))
       elsewhere.push_back(path + "." + last.str());
-  suggest(d, guess, elsewhere, names);
+  if (StringRef habit = entryHabit(form, last, names);
+      elsewhere.empty() && !habit.empty())
+    d.help(habit);
+  else
+    suggest(d, guess, elsewhere, names);
 }
 
 void Overrides::suggest(Diagnostic &d, StringRef guess,

@@ -147,11 +147,7 @@ void RecipeBuilder::finish(Form &form, StringRef what) {
     }
     Diagnostic &d = e.diags.error(
         801, arg.nameRange, "`" + what + "` has no entry `" + arg.name + "`");
-    StringRef habit = entryHabit(arg.name);
-    bool isOwn =
-        form.path == "train" || form.path == "generate" || form.path == "data";
-    if (!isOwn)
-      habit = argumentHabit(arg.name, form.known);
+    StringRef habit = entryHabit(form.path, arg.name, form.known);
     if (std::string kinds = kindsWith(form.path, arg.name); !kinds.empty())
       d.help(kinds + " has it");
     else if (!habit.empty())

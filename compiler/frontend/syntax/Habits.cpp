@@ -295,6 +295,12 @@ StringRef tfm::statementHabit(StringRef word) {
 
 StringRef tfm::entryHabit(StringRef name) { return helpIn(entries, name); }
 
+StringRef tfm::entryHabit(StringRef path, StringRef name,
+                          llvm::ArrayRef<std::string> known) {
+  bool isBlock = path == "train" || path == "generate" || path == "data";
+  return isBlock ? entryHabit(name) : argumentHabit(name, known);
+}
+
 StringRef tfm::argumentHabit(StringRef name,
                              llvm::ArrayRef<std::string> known) {
   StringRef help = helpIn(arguments, name);

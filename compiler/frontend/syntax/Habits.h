@@ -29,6 +29,10 @@ llvm::StringRef nameHabit(llvm::StringRef name);
 
 /// What stands for an entry `name` of a recipe's block, or empty.
 llvm::StringRef entryHabit(llvm::StringRef name);
+/// The same of what stands at `path` in the recipe (`train`,
+/// `train.optimizer`), which has the entries that are `known`.
+llvm::StringRef entryHabit(llvm::StringRef path, llvm::StringRef name,
+                           llvm::ArrayRef<std::string> known);
 /// What to write instead of an entry of an optimizer or a schedule, one of
 /// those that are `known`.
 llvm::StringRef argumentHabit(llvm::StringRef name,
