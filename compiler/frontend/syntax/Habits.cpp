@@ -101,7 +101,12 @@ static const Habit names[] = {
     {"pow square", "powers are written `x ** 2`"},
     {"clamp clip", "write `min(max(x, low), high)`"},
     {"add sub mul div", "write `a + b`, `a - b`, `a * b`, `a / b`"},
-    {"norm", "write `sqrt(sum(x ** 2))`, or `rms_normalize(x)`"},
+    {"norm", "write `sqrt(sum(x ** 2))`, or `rms_normalize(x)`; what the norm "
+             "of all gradients is clipped to is a number, `train { clip = 1.0 "
+             "}`"},
+    {"clip_grad_norm clip_grad_norm_ clip_by_global_norm global_norm",
+     "what the norm of all gradients is clipped to is a number, `train { clip "
+     "= 1.0 }`"},
     {"cumprod cummax cummin logcumsumexp associative_scan selective_scan ema",
      "`cumsum(x, axis = T)` adds up what stands before, and `scan(a, x, axis = "
      "T)` what decays meanwhile, `h[t] = a[t] * h[t - 1] + x[t]`: the product "
@@ -206,7 +211,7 @@ static const Habit entries[] = {
     {"lr learning_rate weight_decay betas beta1 beta2 momentum epsilon",
      "the optimizer has it: `optimizer = adamw(lr = 1e-3, betas = (0.9, 0.95), "
      "eps = 1e-8, weight_decay = 0.1)`"},
-    {"warmup warmup_steps warmup_iters min_lr final_lr scheduler",
+    {"warmup warmup_steps warmup_iters min_lr final_lr scheduler lr_decay",
      "the schedule has it: `schedule = cosine(warmup = 100, final = 1e-4)`"},
     {"batch_size batchsize", "it is called `batch`"},
     {"seq_len seq_length block_size max_length context context_length",
@@ -216,7 +221,9 @@ static const Habit entries[] = {
     {"epoch num_epochs max_epochs", "it is called `epochs`"},
     {"grad_accum gradient_accumulation gradient_accumulation_steps",
      "it is called `accumulate`"},
-    {"grad_clip gradient_clipping max_grad_norm", "it is called `clip`"},
+    {"grad_clip gradient_clipping max_grad_norm clip_grad clip_norm "
+     "clip_grad_norm clip_grad_norm_",
+     "it is called `clip`"},
     {"eval_interval eval_every evaluate eval", "write `validate = every(250)`"},
     {"save save_every checkpoint_interval", "write `checkpoint = every(250)`"},
     {"log_interval log", "every step stands in the run's `log.jsonl`"},
@@ -247,9 +254,6 @@ static const Habit entries[] = {
     {"loss_scale grad_scaler",
      "there is none: bf16 has the exponents of f32 and needs no scale"},
     {"compile", "there is none: all of it is compiled"},
-    {"param_groups groups lr_decay layer_decay layerwise_lr_decay",
-     "all parameters have one learning rate; `only = \"head.*\"` trains some "
-     "of them"},
     {"split val_split test_split test_size", "it is called `validation`"},
     {"val val_file val_files val_data valid dev test",
      "it is called `validation_files`, or `validation` where it is a share"},
