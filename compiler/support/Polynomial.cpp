@@ -608,6 +608,12 @@ std::string Polynomial::str(Style style) const {
   if (style == Style::ByName)
     llvm::sort(order,
                [](const Term *a, const Term *b) { return byName(*a, *b); });
+  // `n - k * (n // k)` is easier to read than `-k * (n // k) + n`.
+  if (style == Style::Spaced)
+    if (auto *added = llvm::find_if(
+            order, [](const Term *t) { return t->coefficient.numerator > 0; });
+        added != order.end())
+      std::rotate(order.begin(), added, added + 1);
   std::string text;
   for (const Term *term : order) {
     // The least integer has no positive counterpart.

@@ -63,7 +63,8 @@ public:
   enum class Style {
     /// `3*width**2`, the higher degree first: the text of the module.
     Compact,
-    /// `3 * width**2`, in the same order: messages.
+    /// `3 * width**2`, in the same order behind a term that is added, if there
+    /// is one: messages.
     Spaced,
     /// `3*width**2`, the larger power of the first name first: reports.
     ByName

@@ -297,3 +297,13 @@ TEST(Polynomial, PrintsInTheOrderOfItsStyle) {
   EXPECT_EQ(total.str(Style::Compact), "12*width**2*layers + vocab*width");
   EXPECT_EQ(total.str(Style::ByName), "vocab*width + 12*width**2*layers");
 }
+
+// What is subtracted does not come first, unless there is nothing else.
+TEST(Polynomial, AMessageBeginsWithWhatIsAdded) {
+  const Names names = gpt2();
+  Polynomial rest = *parse(names, "width - width // layers * layers");
+  EXPECT_EQ(rest.str(Style::Spaced), "width - layers * (width // layers)");
+  EXPECT_EQ(rest.str(Style::Compact), "-layers*(width//layers) + width");
+  rest = *parse(names, "-width - layers");
+  EXPECT_EQ(rest.str(Style::Spaced), "-width - layers");
+}
