@@ -1109,6 +1109,13 @@ class Run(unittest.TestCase):
                              "information.\n")
 
 
+    def test_a_variable_that_is_empty_is_none(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = tfmc("run", MODELS / "addition.tfm", "info", cwd=folder,
+                          environment={"XDG_CACHE_HOME": "", "HOME": folder})
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(os.listdir(folder), [".cache"])
+
     def test_a_text_that_begins_as_an_override(self):
         with tempfile.TemporaryDirectory() as folder:
             for option in ("--prompt", "--stop"):

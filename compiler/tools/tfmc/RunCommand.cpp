@@ -73,6 +73,10 @@ static std::string cacheKey(CompiledModel &model) {
 /// `~/.cache/tfm`, or below $XDG_CACHE_HOME.
 static llvm::SmallString<128> cacheFolder() {
   llvm::SmallString<128> folder;
+  // Empty is as good as unset; LLVM takes it for the folder that one is in.
+  for (const char *name : {"XDG_CACHE_HOME", "HOME"})
+    if (llvm::sys::Process::GetEnv(name) == "")
+      unsetenv(name);
   if (!llvm::sys::path::cache_directory(folder))
     llvm::sys::path::system_temp_directory(/*erasedOnReboot=*/true, folder);
   llvm::sys::path::append(folder, "tfm");
