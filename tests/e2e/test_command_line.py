@@ -274,6 +274,8 @@ class Words(unittest.TestCase):
                 (["--format", "csv", "--memory"], "--memory"),
                 (["--format", "csv", "--flops"], "--flops"),
                 (["--format", "csv", "--tensors", "--shapes"], "--shapes"),
+                (["--format", "csv", "--tensors", "--depth", "1"], "--depth"),
+                (["--format", "csv", "--shapes", "--depth", "1"], "--depth"),
                 (["--sweep", "layers=2", "--memory"], "--memory"),
                 (["--sweep", "layers=2", "--formulas"], "--formulas"),
                 (["--against", "x", "--memory"], "--memory"),

@@ -223,6 +223,8 @@ static void checkCombination(const ReportArguments &arguments) {
     refuse(!arguments.processes.empty(), "--processes", why);
     refuse(view.tensors && view.shapes, "--shapes",
            "CSV is one table: take --tensors or --shapes");
+    refuse(depth && (view.tensors || view.shapes), "--depth",
+           "CSV is one table: take the tree or --tensors or --shapes");
   }
 }
 
