@@ -149,9 +149,7 @@ TokenizerPtr dataTokenizer(const tfm_model &model, const Recipe &recipe,
                         /*idsWithout=*/data.kind == "tokens"});
 }
 
-/// Warns of a file that the data names twice, as a pattern beside a name easily
-/// does.
-static void warnOfSameFiles(const DataSpec &spec) {
+void warnOfSameFiles(const DataSpec &spec) {
   const DataSpec data = withMatches(spec);
   using Files = std::set<std::filesystem::path>;
   Files trained, validated;

@@ -73,6 +73,10 @@ std::unique_ptr<Dataset> openData(const CommonOptions &options,
                                   const Recipe &recipe,
                                   const DataRequest &request);
 
+/// Warns of a file that the data names twice, as a pattern beside a name easily
+/// does.
+void warnOfSameFiles(const DataSpec &data);
+
 /// The tokenizer of what a model is trained with, or tested, whose weights may
 /// bring one. Data that is token ids needs none, and arrays even less: without
 /// one the tokenizer of no tokens.

@@ -87,6 +87,8 @@ void showArrays(const tfm_function &function, const Recipe &recipe,
                 const DataSpec &spec, const DataCommand &command, Part part) {
   std::unique_ptr<Dataset> data =
       openArrays(spec, arrayInputsOf(function, recipe));
+  if (command.speaks())
+    warnOfSameFiles(spec);
   Rows rows(function, std::min(command.count, data->windows(part)));
   for (int64_t row = 0; row < rows.count(); ++row)
     data->fill(part, row, rows, row);
@@ -164,6 +166,8 @@ void showData(const tfm_model &descriptor, const DataCommand &command) {
                          command.chatVariables, command.speaks());
        },
        source});
+  if (command.speaks())
+    warnOfSameFiles(spec);
   std::vector<Row> rows =
       readRows(*data, part, sequence, source, command.count);
 

@@ -364,9 +364,10 @@ train { batch = 2, sequence = 5, steps = 4 }
         warning = "warning: {} is named more than once, and what it holds counts as often\n"
         for name, files in (("trained", "data.files"), ("validated", "data.validation_files")):
             twice = self.build(name, text, "-D", f'{files}=["one.safetensors", "link.safetensors"]')
-            told = self.ok(twice, "train", "--out", f"{name}_run").stderr
-            self.assertEqual(told.count("warning: "), 1, told)
-            self.assertIn(warning.format("link.safetensors"), told)
+            for command in (["train", "--out", f"{name}_run"], ["data"]):
+                told = self.ok(twice, *command).stderr
+                self.assertEqual(told.count("warning: "), 1, told)
+                self.assertIn(warning.format("link.safetensors"), told)
 
     def test_processes_share_the_micro_batches(self):
         compiler, launcher = MPI_LIBRARIES["Open MPI"]
