@@ -178,10 +178,10 @@ std::map<std::string, std::string> exportedMetadata() {
   return {{"format", "pt"}, {writtenByKey, "export"}};
 }
 
-void requireExported(const std::string &weights, const std::string &config) {
+void requireExported(const std::string &weights, const std::string &other) {
   if (isWrittenBy(weights, "export"))
     return;
-  for (const std::string &path : {weights, config})
+  for (const std::string &path : {weights, other})
     if (fileExists(path))
       throw InputError(path + " is not known to be written by `export`, and "
                               "would be lost: export to another folder, or "
@@ -238,12 +238,15 @@ void exportFolder(const Model &model, std::vector<FloatTensor> tensors,
   if (auto own = texts.find(out + "/tokenizer.json");
       own != texts.end() && isFolder(weights) && source != weights)
     addBegin(own->second, model.descriptor(), own->first);
-  for (const char *name : companions)
-    if (const std::string target = out + "/" + name;
-        fileExists(target) && !texts.contains(target))
+  for (const char *name : companions) {
+    const std::string target = out + "/" + name;
+    if (fileExists(target) && !texts.contains(target))
       throw InputError(target + " is of another model, and would be read with "
                                 "these weights: remove it, or export to "
                                 "another folder");
+    if (!overwrite)
+      requireExported(out + weightsName, target);
+  }
   texts[out + configName] = configOf(source, weights, model, type);
 
   if (!source.empty()) {

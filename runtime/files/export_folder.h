@@ -32,9 +32,9 @@ std::string exportedWeights(const std::string &out);
 /// The metadata of weights in a folder: `export` wrote them, and may again.
 std::map<std::string, std::string> exportedMetadata();
 
-/// Throws InputError where there are weights, or what tells of them, that
-/// `export` has not written, and that would be lost.
-void requireExported(const std::string &weights, const std::string &config);
+/// Throws InputError where there are weights, or a file that goes with them,
+/// that `export` has not written, and that would be lost.
+void requireExported(const std::string &weights, const std::string &other);
 
 /// All files that `export` may write.
 std::vector<std::string> exportedFiles(const std::string &out);

@@ -963,6 +963,14 @@ TEST_F(CommandLine, ExportsWholeFolders) {
   std::filesystem::remove(folder / "to/config.json");
   EXPECT_EQ(run("export --weights from -o to").code, 0);
   EXPECT_NE(contentOf(folder / "to/model.safetensors"), exported);
+  // A tokenizer of another's that stands there alone.
+  std::filesystem::create_directory(folder / "mine");
+  folder.write("mine/vocab.json", "mine");
+  expectError("export --weights from -o mine",
+              {"mine/vocab.json is not known to be written by `export`"});
+  EXPECT_EQ(contentOf(folder / "mine/vocab.json"), "mine");
+  EXPECT_EQ(run("export --weights from -o mine --overwrite").code, 0);
+  EXPECT_EQ(contentOf(folder / "mine/vocab.json"), "{}");
 }
 
 TEST_F(CommandLine, NothingButTrainingWritesIntoARun) {
