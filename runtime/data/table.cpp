@@ -27,6 +27,11 @@ std::optional<char> tableSeparator(std::string_view path) {
   return std::nullopt;
 }
 
+/// What is done about a quote that was not meant to open a cell.
+static const char *const quoteAdvice =
+    ": a text that begins with a quote stands between quotes, with each of its "
+    "own twice, as in \"\"\"Yes\"\", she said\"";
+
 std::vector<std::string> TableReader::next() {
   while (takeLineEnd())
     ;
@@ -35,17 +40,22 @@ std::vector<std::string> TableReader::next() {
   if (rest.empty())
     return cells;
   for (;;) {
-    bool isQuoted = rest.starts_with('"');
+    const bool isQuoted = rest.starts_with('"');
+    const size_t opened = current;
     cells.push_back(cell());
     if (rest.empty() || takeLineEnd())
       return cells;
     if (rest.front() == separator)
       rest.remove_prefix(1);
     else if (isQuoted)
-      fail(current, "behind a quote that closes stands something else than a " +
-                        std::string(separator == ',' ? "comma" : "tab") +
-                        " or the end of the line: write a quote between quotes "
-                        "twice");
+      fail(opened,
+           "a quote opens a cell here, and behind the one that closes it" +
+               (current == opened
+                    ? ""
+                    : ", in line " + std::to_string(current) + ",") +
+               " stands something else than a " +
+               (separator == ',' ? "comma" : "tab") +
+               " or the end of the line" + quoteAdvice);
     else
       fail(current, "a line ends in CR alone: save the file with LF or CR LF "
                     "at the ends of its lines");
@@ -66,7 +76,9 @@ std::string TableReader::cell() {
     rest.remove_prefix(1);
     size_t end = rest.find('"');
     if (end == std::string_view::npos)
-      fail(opened, "the quote that opens a cell here is never closed");
+      fail(opened, std::string("the quote that opens a cell here is never "
+                               "closed") +
+                       quoteAdvice);
     std::string_view part = rest.substr(0, end);
     current += static_cast<size_t>(std::ranges::count(part, '\n'));
     text += part;

@@ -54,16 +54,28 @@ TEST(Table, NamesTheLineOfAFault) {
     return messageOf<InputError>([&] { rowsOf(text, separator); });
   };
   // The line of the quote, not that in which the file ends.
+  const std::string advice =
+      ": a text that begins with a quote stands between quotes, with each of "
+      "its own twice, as in \"\"\"Yes\"\", she said\"";
   EXPECT_EQ(fault("a,\"b\nc\"\nd,\"e\nf\n\n"),
-            "t.csv:3: the quote that opens a cell here is never closed");
+            "t.csv:3: the quote that opens a cell here is never closed" +
+                advice);
   EXPECT_EQ(fault("a\n\""),
-            "t.csv:2: the quote that opens a cell here is never closed");
+            "t.csv:2: the quote that opens a cell here is never closed" +
+                advice);
   EXPECT_EQ(fault("a\n\"b\nc\"d\n"),
-            "t.csv:3: behind a quote that closes stands something else than a "
-            "comma or the end of the line: write a quote between quotes twice");
+            "t.csv:2: a quote opens a cell here, and behind the one that "
+            "closes it, in line 3, stands something else than a comma or the "
+            "end of the line" +
+                advice);
   EXPECT_EQ(fault("\"a\" \tb\n", '\t'),
-            "t.csv:1: behind a quote that closes stands something else than a "
-            "tab or the end of the line: write a quote between quotes twice");
+            "t.csv:1: a quote opens a cell here, and behind the one that "
+            "closes it stands something else than a tab or the end of the "
+            "line" +
+                advice);
+  // What is advised is read.
+  EXPECT_EQ(rowsOf("\"\"\"Yes\"\", she said\",b\n"),
+            (std::vector<Row>{{"1", "\"Yes\", she said", "b"}}));
   for (const char *text : {"a\nb,c\rd,e\r", "a\nb,c\r\rd,e\r\n"})
     EXPECT_EQ(fault(text),
               "t.csv:2: a line ends in CR alone: save the file with LF or CR "
