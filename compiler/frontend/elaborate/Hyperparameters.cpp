@@ -205,15 +205,13 @@ SymbolicValue Hyperparameters::check(const Parameter &parameter,
 /// it, unless a member holds them.
 static void take(Node &node, const std::string &name,
                  const SymbolicValue &value) {
+  // From behind: of one that is there twice the first place counts.
   if (value.is(SymbolicValue::List))
-    for (auto [i, item] : llvm::enumerate(value.items()))
-      take(node, name + "." + std::to_string(i), item);
+    for (size_t i = value.items().size(); i-- > 0;)
+      take(node, name + "." + std::to_string(i), value.items()[i]);
   if (!value.is(SymbolicValue::NodeRef) || value.node()->bound)
     return;
   Node &argument = *value.node();
-  // Of one that is there twice the first place counts.
-  if (argument.parent == &node && !argument.name.empty())
-    return;
   // What is made outside of a repeat stays there: below the repeat each layer
   // would have its own. What is made for a layer is below the repeat already.
   if (argument.repeats().size() < node.repeats().size()) {
