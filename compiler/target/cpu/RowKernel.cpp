@@ -58,7 +58,7 @@ class RowKernel {
 public:
   RowKernel(KernelBuilder &k, LaunchOp launch, ValueRange pointers,
             const KernelArguments &arguments, int64_t looped,
-            const KeptValues &kept, bool isFar)
+            const KeptValues &kept, bool fetchesAhead)
       : k(k), arguments(arguments), domain(launch.getDomain()), looped(looped),
         elements(k, launch, pointers, arguments), plan(launch), kept(kept),
         scratch(k.pointer(arguments.scratch)) {
@@ -70,9 +70,11 @@ public:
     });
     if (kept.bytes() == 0 && !draws)
       loopVectors = std::min(kBlockColumns / k.lanes, 2 * kFour);
-    // A turn has the lines of a block to itself.
-    if (isFar && loopVectors * k.lanes == kBlockColumns &&
-        (plan.lastPass == 0 || domain.rows > 1))
+    // What rows read was computed a while ago, or by another thread: AMD's
+    // processors read ahead by themselves, Intel's, which were measured, do
+    // not. Where a turn is a block it has its lines to itself.
+    if (fetchesAhead && loopVectors * k.lanes == kBlockColumns &&
+        domain.rows > 1)
       fetchingPass = std::min(plan.lastPass, 1);
   }
 
@@ -472,15 +474,11 @@ Kernel tfm::emitRowKernel(OpBuilder &builder, ModuleOp module, StringRef name,
   BegunKernel begun(builder, module, name, bufferTypes(launch), machine.lanes,
                     kept.bytes());
   auto &[func, k, arguments, pointers] = begun;
-  // What the first-level cache does not hold was computed a while ago, or by
-  // another thread. AMD's processors read ahead by themselves; Intel's, which
-  // were measured, need it. Of launches that share a kernel the first one
-  // decides.
-  bool isFar = !machine.readsInOrder && stepBytes(launch) > machine.l1Bytes;
   if (launch.getKind() == KernelKind::Fold)
     emitFold(k, launch, pointers, arguments);
   else
-    RowKernel(k, launch, pointers, arguments, looped, kept, isFar)
+    RowKernel(k, launch, pointers, arguments, looped, kept,
+              /*fetchesAhead=*/!machine.readsInOrder)
         .emit(sideBySide);
   return {func, kept.bytes()};
 }
