@@ -12,6 +12,7 @@
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/Kernels.h"
 #include "compiler/target/cpu/Lower.h"
+#include "compiler/target/cpu/MatmulPlan.h"
 #include "compiler/target/cpu/MicroKernel.h"
 #include "compiler/target/cpu/Passes.h"
 #include "compiler/target/cpu/Program.h"
@@ -92,12 +93,15 @@ public:
             .mostTerms = mostQuadTerms};
   }
   bool readsWeightsByOutputs() const override { return cpu.readsInOrder; }
-  /// A vector that crosses the end of a cache line takes two loads.
+  /// A vector that crosses the end of a cache line takes two loads; rows that
+  /// are pages apart meet in one set of the first-level cache.
   int64_t operandRowStride(Type element, int64_t elements) const override {
     constexpr int64_t little = 16;
     int64_t line = cacheLine / elementBytes(element);
     auto stride = static_cast<int64_t>(llvm::alignTo(elements, line));
-    return (stride - elements) * little <= elements ? stride : elements;
+    bool pays = (stride - elements) * little <= elements &&
+                stride * elementBytes(element) % pageBytes != 0;
+    return pays ? stride : elements;
   }
   int64_t chunksOf(int64_t rows) const override { return rows >= 128 ? 16 : 1; }
 

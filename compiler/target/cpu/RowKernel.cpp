@@ -73,9 +73,12 @@ public:
     // What rows read was computed a while ago, or by another thread: AMD's
     // processors read ahead by themselves, Intel's, which were measured, do
     // not. Where a turn is a block it has its lines to itself.
-    if (fetchesAhead && loopVectors * k.lanes == kBlockColumns &&
-        domain.rows > 1)
-      fetchingPass = std::min(plan.lastPass, 1);
+    if (fetchesAhead && loopVectors * k.lanes == kBlockColumns) {
+      fetchingPass = 0;
+      for (int pass = plan.lastPass; pass > 0; --pass)
+        if (isBusy(pass))
+          fetchingPass = pass;
+    }
   }
 
   /// `moved` makes the vector of the elements to store.
@@ -177,6 +180,15 @@ private:
       }
   }
 
+  /// Whether a pass goes along a row, and is not of its scalars alone.
+  bool isBusy(int pass) {
+    return llvm::any_of(plan.ops, [&](Operation *op) {
+      return plan.passes[op] == pass &&
+             (isColumnReduction(op) || isRowReduction(op) ||
+              plan.writesFull(op));
+    });
+  }
+
   void emitRow(Value row) {
     elements.beginRow(row);
     if (plan.ops.empty()) {
@@ -185,16 +197,10 @@ private:
     }
     for (int pass = 0; pass <= plan.lastPass; ++pass) {
       SmallVector<Operation *> sums;
-      bool busy = false;
-      for (Operation *op : plan.ops) {
-        if (plan.passes[op] != pass)
-          continue;
-        if (isRowReduction(op))
+      for (Operation *op : plan.ops)
+        if (plan.passes[op] == pass && isRowReduction(op))
           sums.push_back(op);
-        busy |=
-            isColumnReduction(op) || isRowReduction(op) || plan.writesFull(op);
-      }
-      if (busy)
+      if (isBusy(pass))
         emitPass(pass, sums);
     }
     for (Operation *op : plan.ops)
@@ -304,8 +310,9 @@ private:
       elements.provideScalar(op->getResult(0), fold(op, total));
   }
 
-  /// What a later turn reads and writes: of a kernel of several passes that of
-  /// the next row, whose first pass would wait for it.
+  /// What a later turn reads and writes, of rows without gaps; where several
+  /// passes go along a row, that of the next one, for which the first of them
+  /// would wait.
   void fetchAhead() {
     Type byte = k.b.getI8Type();
     elements.forEachStream([&](Value from, int64_t bytes, int64_t row) {

@@ -47,15 +47,18 @@ func.func @long(%x: tensor<4x8xbf16>, %w: tensor<8x1021xbf16>, %v: tensor<1021x8
 
 // -----
 
-// The same of f32, on a CPU.
+// The same of f32, on a CPU; but none that put rows whole pages apart.
 // CHECK-LABEL: sched.program @wide
 // CHECK: sched.launch matmul 4 by 1000 {{.*}} writes({{.*}} : memref<4x1000xf32, strided<[1000, 1]>>)
 // CPU-LABEL: sched.program @wide
 // CPU: sched.launch matmul 4 by 1000 {{.*}} writes({{.*}} : memref<4x1000xf32, strided<[1008, 1]>>)
-func.func @wide(%x: tensor<4x8xf32>, %w: tensor<8x1000xf32>, %v: tensor<1000x8xf32>) -> tensor<4x8xf32> {
+// CPU: sched.launch matmul 4 by 1010 {{.*}} writes({{.*}} : memref<4x1010xf32, strided<[1010, 1]>>)
+func.func @wide(%x: tensor<4x8xf32>, %w: tensor<8x1000xf32>, %v: tensor<1000x8xf32>, %w2: tensor<8x1010xf32>, %v2: tensor<1010x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
   %a = tfm.matmul %x, %w : tensor<4x8xf32>, tensor<8x1000xf32>
   %y = tfm.matmul %a, %v : tensor<4x1000xf32>, tensor<1000x8xf32>
-  return %y : tensor<4x8xf32>
+  %b = tfm.matmul %x, %w2 : tensor<4x8xf32>, tensor<8x1010xf32>
+  %z = tfm.matmul %b, %v2 : tensor<4x1010xf32>, tensor<1010x8xf32>
+  return %y, %z : tensor<4x8xf32>, tensor<4x8xf32>
 }
 
 // -----
