@@ -34,6 +34,8 @@ struct Case {
   std::vector<int64_t> batch = {};
   /// Columns that rows of B and C have besides their own.
   int64_t gap = 0;
+  /// The same of an A that is not transposed; they are NaN.
+  int64_t gapOfA = 0;
   int packA = -1, packB = -1;
   int64_t depth = 0, rowBlock = 0, columnBlock = 0;
   /// `rowBlock`, if nothing is said.
@@ -75,8 +77,8 @@ MatmulSpec specOf(Kernels &kernels, const Case &c) {
         shape, isBf16 ? kernels.builder.getBF16Type() : f32,
         StridedLayoutAttr::get(&kernels.context, 0, strides));
   };
-  spec.a =
-      c.transposeA ? type(c.k, c.m, 0, c.bf16A) : type(c.m, c.k, 0, c.bf16A);
+  spec.a = c.transposeA ? type(c.k, c.m, 0, c.bf16A)
+                        : type(c.m, c.k, c.gapOfA, c.bf16A);
   spec.b = c.transposeB ? type(c.n, c.k, 0, c.bf16B)
                         : type(c.k, c.n, c.gap, c.bf16B);
   spec.c = type(c.m, c.n, c.gap, c.bf16C);
@@ -164,7 +166,7 @@ void choose(CpuMachine &machine, Bf16By by) {
 
 /// The bf16 nearest to a finite number, the even one of two.
 float nearestBf16(float x) {
-  if (x == 0.0f)
+  if (x == 0.0f || std::isnan(x))
     return x;
   // Eight bits count: the last of them is worth as much as the first / 2^7.
   double last = std::ldexp(1.0, std::ilogb(x) - 7);
@@ -224,7 +226,9 @@ void checkOn(StringRef cpu, Bf16By by, const std::vector<Case> &cases) {
     int64_t bRow = c.transposeB ? c.k : c.n + c.gap;
     int64_t bSize = c.transposeB ? c.n * c.k : c.k * bRow;
     int64_t cRow = c.n + c.gap, cSize = c.m * cRow;
-    Buffer a(batches * c.m * c.k), b(batches * bSize), start(batches * cSize),
+    int64_t aRow = c.transposeA ? c.m : c.k + c.gapOfA,
+            aSize = c.transposeA ? c.k * aRow : c.m * aRow;
+    Buffer a(batches * aSize), b(batches * bSize), start(batches * cSize),
         bias(c.n);
     for (Buffer *buffer : {&a, &b, &start, &bias})
       buffer->randomize(random);
@@ -232,6 +236,9 @@ void checkOn(StringRef cpu, Bf16By by, const std::vector<Case> &cases) {
       std::transform(values.data(), values.data() + values.size(),
                      values.data(), nearestBf16);
     };
+    for (int64_t i = 0; i < a.size(); ++i)
+      if (c.gapOfA > 0 && i % aRow >= c.k)
+        a[i] = NAN;
     if (c.bf16A)
       round(a);
     if (c.bf16B)
@@ -271,8 +278,8 @@ void checkOn(StringRef cpu, Bf16By by, const std::vector<Case> &cases) {
           }
           double sum = 0.0, size = 0.0;
           for (int64_t k = 0; k < c.k; ++k) {
-            double x = a[batch * c.m * c.k +
-                         (c.transposeA ? k * c.m + row : row * c.k + k)];
+            double x = a[batch * aSize +
+                         (c.transposeA ? k * aRow + row : row * aRow + k)];
             double y = b[batch * bSize + (c.transposeB ? column * bRow + k
                                                        : k * bRow + column)];
             sum += x * y;
@@ -451,7 +458,14 @@ TEST(Matmul, TilesReadShortRowsInPlace) {
                            {64, 64, 160},
                            {64, 544, 64}};
   read.back().depth = 64;
-  read.back().bias = read[1].bias = true;
+  // Rows of a wider tensor, whose other columns are nobody's terms.
+  read.push_back({64, 48, 32});
+  read.push_back({96, 64, 64, false, true, {2}});
+  packed.push_back({64, 64, 50});
+  for (Case *c : {&read.back(), &read[read.size() - 2]})
+    c->gapOfA = 64;
+  packed.back().gapOfA = 30;
+  read[6].bias = read[1].bias = true;
   for (auto *cases : {&read, &packed})
     for (Case &c : *cases) {
       c.bf16A = c.bf16B = true;
