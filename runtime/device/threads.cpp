@@ -128,6 +128,11 @@ int64_t ThreadPool::claimWatched(tfm_thread *thread) {
   return piece;
 }
 
+void ThreadPool::recordInto(tfm_event *events) {
+  threads.front().events = events;
+  records = events != nullptr;
+}
+
 void ThreadPool::watch(LaunchWatcher *newWatcher) {
   watcher = newWatcher;
   threads.front().claim = newWatcher           ? claimWatched
@@ -159,12 +164,16 @@ bool ThreadPool::take(size_t piece, uint64_t launch) {
                                        std::memory_order_relaxed);
 }
 
+bool ThreadPool::waitsForCaller() const {
+  return watcher.load(std::memory_order_relaxed) ||
+         records.load(std::memory_order_relaxed);
+}
+
 /// A piece of another thread that nobody has taken, or -1.
 int64_t ThreadPool::takeAny(Member &me, size_t own) {
-  bool isWatched = watcher.load(std::memory_order_relaxed) != nullptr;
   for (size_t i = 1; i < members.size(); ++i)
     if (size_t piece = (own + i) % members.size();
-        !(piece == 0 && isWatched) && take(piece, me.launch))
+        !(piece == 0 && waitsForCaller()) && take(piece, me.launch))
       return static_cast<int64_t>(piece);
   return -1;
 }

@@ -128,7 +128,7 @@ public:
   /// Where functions note the ends of launches from now on
   /// (`tfm_thread.events`); null: nowhere. A launch is over when all of its
   /// pieces are computed, so one thread's notes tell of all.
-  void recordInto(tfm_event *events) { threads.front().events = events; }
+  void recordInto(tfm_event *events);
 
   /// Who is told from now on how many launches of a call are over
   /// (`LaunchWatcher`); null: nobody.
@@ -171,6 +171,9 @@ private:
   /// As the caller claims where launches are watched.
   static int64_t claimWatched(tfm_thread *thread);
   void countPiece(Member &me);
+  /// Whether the caller alone takes its own pieces, so that nobody gets past a
+  /// launch before the end of the one before has been told or noted.
+  bool waitsForCaller() const;
   bool take(size_t piece, uint64_t launch);
   int64_t takeAny(Member &me, size_t own);
   void work(size_t index);
@@ -181,9 +184,8 @@ private:
   std::vector<std::thread> workers;
   void *scratch = nullptr;
   size_t scratchBytes = 0;
-  /// While there is one the caller alone takes its own pieces, so that nobody
-  /// gets past a launch before it has been told of the one before.
   std::atomic<LaunchWatcher *> watcher{nullptr};
+  std::atomic<bool> records{false};
   /// The launches of this call that are over, and whether the caller alone
   /// runs it; known where they are watched.
   uint64_t watched = 0;

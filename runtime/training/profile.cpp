@@ -12,6 +12,7 @@
 #include "runtime/support/progress.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -101,13 +102,19 @@ std::string Profile::traceText() const {
       name, quotedJson(model.descriptor().source),
       quotedJson(model.variant().machine));
   double start = steps.front().begin;
-  // A span, in microseconds to the nanosecond; without its closing brace.
+  auto nanoseconds = [&](double time) {
+    return std::llround((time - start) * 1e9);
+  };
+  // A span, in microseconds to the nanosecond, and a little more, as viewers
+  // cut off what is behind it; without its closing brace. Its end is rounded as
+  // the next one's begin is: of two that overlap one would not be shown.
   auto open = [&](const std::string &quoted, const char *category, double begin,
                   double end) {
+    int64_t from = nanoseconds(begin), taken = nanoseconds(end) - from;
     text += fmt::format(
         ",\n{{\"name\":{},\"cat\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":1,"
-        "\"ts\":{:.3f},\"dur\":{:.3f}",
-        quoted, category, (begin - start) * 1e6, (end - begin) * 1e6);
+        "\"ts\":{}.{:03}001,\"dur\":{}.{:03}001",
+        quoted, category, from / 1000, from % 1000, taken / 1000, taken % 1000);
   };
   // The clock of events runs at a rate of its own, which the whole recording
   // tells best.

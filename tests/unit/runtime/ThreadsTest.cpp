@@ -197,7 +197,6 @@ TEST(ThreadPool, WaitsForNobodyWhoHoldsNoPiece) {
   EXPECT_EQ(late.pieces, 0);
 }
 
-// Whoever computes a piece uses its own scratch: none is shared at a time.
 // Between calls of all threads, and while one of them is still on its way
 // through the one before; what the function notes goes where it should.
 TEST(ThreadPool, RunsAFunctionAlone) {
@@ -221,6 +220,36 @@ TEST(ThreadPool, RunsAFunctionAlone) {
   EXPECT_EQ(events[100].launch, 0u);
 }
 
+/// By whom pieces of the caller's number were computed.
+struct Helped {
+  std::atomic<int> byCaller{0}, byOthers{0};
+};
+
+// Else the launches that others finish while it is away would end at once for
+// it, and take no time.
+TEST(ThreadPool, LeavesItsPiecesToTheCallerThatNotesTheEndsOfLaunches) {
+  constexpr int launches = 10;
+  ThreadPool pool(3);
+  tfm_event events[1];
+  pool.recordInto(events);
+  Helped helped;
+  pool.run(
+      [](void *memory, tfm_thread *thread) {
+        for (int launch = 0; launch < launches; ++launch) {
+          if (thread->index == 0)
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+          for (int64_t piece; (piece = thread->claim(thread)) >= 0;)
+            if (auto &helped = *static_cast<Helped *>(memory); piece == 0)
+              ++(thread->index == 0 ? helped.byCaller : helped.byOthers);
+        }
+      },
+      &helped);
+  pool.drain();
+  EXPECT_EQ(helped.byCaller, launches);
+  EXPECT_EQ(helped.byOthers, 0);
+}
+
+// Whoever computes a piece uses its own scratch: none is shared at a time.
 TEST(ThreadPool, GivesEachThreadItsOwnScratch) {
   ThreadPool pool(4);
   pool.reserveScratch(10000);
