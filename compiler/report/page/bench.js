@@ -41,6 +41,11 @@ for (const view of views) {
 
 //--- The head -----------------------------------------------------------------
 
+const update = data.update_of_processes;
+const exchange = update ? [[milliseconds(update.milliseconds), `update of ${update.processes} processes`],
+  [milliseconds(update.exchange_milliseconds), "of it for exchanging gradients and parameters"],
+  [milliseconds(update.hidden_exchange_milliseconds), "more of that hidden behind computing"]] : [];
+
 page.append(el("header", {},
   el("h1", {}, data.model),
   el("div", { class: "settings" }, el("span", {}, el("code", {}, data.source)), el("span", {}, "compiled for ", el("b", {}, data.target)),
@@ -48,7 +53,8 @@ page.append(el("header", {},
   el("div", { class: "figures" },
     [...peaks.map(([products, peak]) => [`${three(peak)} GFLOP/s`, `peak: ${products} multiply-adds on registers`]), [`${three(bandwidth)} GB/s`, "bandwidth of memory"],
      views.length ? [milliseconds(views[0].time), views[0].title] : null,
-     trains && data.functions.train.tokens_per_second ? [whole(data.functions.train.tokens_per_second), "tokens per second through train"] : null]
+     trains && data.functions.train.tokens_per_second ? [whole(data.functions.train.tokens_per_second), "tokens per second through train"] : null,
+     ...exchange]
       .filter(Boolean).map(([value, text]) => el("div", {}, el("strong", {}, value), el("span", {}, text))))));
 
 //--- Functions ----------------------------------------------------------------

@@ -396,6 +396,9 @@ static int bench(const BenchOptions &options) {
   if (int status = runModelInto(text, options.output, options.file,
                                 options.defines, arguments))
     return status;
+  // Of the processes that a launcher has started the first speaks for all.
+  if (text.empty())
+    return 0;
   if (isPage) {
     std::string page;
     llvm::raw_string_ostream os(page);
