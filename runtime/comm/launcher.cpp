@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -240,7 +241,11 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
   }
 }
 
-void waitForTheFirst() { usleep(1'500'000); }
+void waitForTheFirst() {
+  // By this it is ended: a handler would have it go on at once.
+  std::signal(SIGTERM, SIG_DFL);
+  usleep(1'500'000);
+}
 
 int endLaunch(const std::string &message, int status) {
   std::optional<Launch> launch = findLaunch(environmentVariable);

@@ -20,13 +20,13 @@ struct MicroBatches {
 
   int64_t sequences() const { return batch * accumulate; }
   /// The update of the same sequences in micro-batches that so many processes
-  /// can share, as large as they can be; where there is none, the next larger
-  /// update of micro-batches as they are.
+  /// can share, as large as they can be; where there is none, that of the
+  /// fewest sequences more.
   MicroBatches sharedBy(int64_t processes) const {
     for (int64_t count = processes; count <= sequences(); count += processes)
       if (sequences() % count == 0)
         return {sequences() / count, count};
-    return {batch, (accumulate / processes + 1) * processes};
+    return {sequences() / processes + 1, processes};
   }
   /// What to build that so many processes can share, for messages: `-D
   /// train.batch=2 -D train.accumulate=4, the same update`.

@@ -408,7 +408,6 @@ void requireSameOptions(Processes &processes, const GenerateOptions &options,
       options.stopWhenFull, options.logprobs, options.lookahead, seed,
       sampler.repeatPenalty, sampler.temperature, sampler.topK, sampler.topP,
       sampler.minP, sampler.typicalP, sampler.greedy);
-  pack(told, options.endTokens);
   pack(told, options.stop.size());
   for (const std::string &stop : options.stop)
     pack(told, stop);
@@ -418,6 +417,10 @@ void requireSameOptions(Processes &processes, const GenerateOptions &options,
   }
   processes.requireSame("other options", told,
                         "give all of them the same ones");
+  std::string ends;
+  pack(ends, options.endTokens);
+  processes.requireSame("other tokens that end a text", ends,
+                        "give all of them the same files beside the weights");
 }
 
 /// Who continues some of the prompts has read the others, too.
@@ -504,11 +507,8 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   TokenizerPtr tokenizer = tokenizerFor(descriptor, command, recipe);
   GenerateOptions options = optionsOf(command, recipe, *tokenizer);
   std::time_t now = std::time(nullptr);
-  if (processes) {
-    requireSameOptions(*processes, options, command.count);
+  if (processes)
     now = processes->ofFirst(now);
-    options.seed = processes->ofFirst(options.seed); // that nobody has named
-  }
   const PromptReader reader(descriptor, command, recipe, *tokenizer);
   if (reader.chatTemplate() && !command.ignoreEos)
     if (auto end = tokenizer->find(reader.chatTemplate()->endToken()))
@@ -518,14 +518,18 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   for (const Prompt &prompt : prompts.prompts())
     options.alone.push_back(reader.areAnswers() || prompt.text.empty());
   prompts.read(reader, now);
-  if (processes)
-    requireSamePrompts(*processes, prompts, reader);
 
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);
   Model model(descriptor, *device);
   loadWeights(command, model);
+  // Only now, as who lacks the weights lacks the files beside them, too.
+  if (processes) {
+    requireSameOptions(*processes, options, command.count);
+    requireSamePrompts(*processes, prompts, reader);
+    options.seed = processes->ofFirst(options.seed); // that nobody has named
+  }
   std::optional<AnswerMarks> marks;
   if (sourceLength(descriptor, TFM_FORWARD) > 0)
     marks = answerMarksFor(command, recipe, *tokenizer);

@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from support import MODELS, MPI_ENVIRONMENT, MPI_LIBRARIES, ROOT, main, run, tfmc
+from support import MODELS, MPI_ENVIRONMENT, MPI_LIBRARIES, ROOT, TFMC, main, run, tfmc
 
 ENVIRONMENT = dict(os.environ, NO_COLOR="1", **MPI_ENVIRONMENT)
 SMALL = ["-D", "width=16", "-D", "heads=2", "-D", "layers=1", "-D", "data.count=500", "-D", "train.batch=4",
@@ -89,10 +89,10 @@ class Launched(SharedRuns):
         return subprocess.run(self.command(count, *arguments), capture_output=True, text=True, timeout=timeout,
                               env=ENVIRONMENT, cwd=self.folder, check=False)
 
-    def launch_script(self, script):
+    def launch_script(self, script, *arguments):
         """Two processes of a shell script, in which each may do something else."""
         script.chmod(0o755)
-        return subprocess.run([*self.launcher, "2", str(script)], capture_output=True, text=True, timeout=60,
+        return subprocess.run([*self.launcher, "2", str(script), *arguments], capture_output=True, text=True, timeout=60,
                               env=ENVIRONMENT, cwd=self.folder, check=False)
 
     def train(self, count, out, *arguments):
@@ -287,6 +287,19 @@ class Launched(SharedRuns):
         self.assertGreater(update["exchange_milliseconds"], 0)
         self.assertGreater(update["hidden_exchange_milliseconds"], 0)
 
+        # Those of `tfmc` leave the file to the first.
+        small = self.folder / "small.tfm"
+        small.write_text("model Small(vocab = 7, context = 4) {\n  table = Embedding(vocab, vocab)\n"
+                         "  forward(tokens: int[B, T]) -> [B, T, vocab] {\n    return table(tokens)\n  }\n}\n"
+                         "train { batch = 2, sequence = 4, accumulate = 2, steps = 1 }\n")
+        result = subprocess.run([*self.launcher, "2", str(TFMC), "bench", str(small), "--format", "html", "-o", "bench.html"],
+                                capture_output=True, text=True, timeout=60, cwd=self.folder, check=False,
+                                env=dict(ENVIRONMENT, TFM_MPI=str(self.folder / "libtfm_mpi.so"), XDG_CACHE_HOME=str(self.folder)))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        page = (self.folder / "bench.html").read_text()
+        data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S).group(1))
+        self.assertEqual(data["update_of_processes"]["processes"], 2)
+
     def test_whoever_hangs_is_named(self):
         process, members = self.start(2, "--out", "hung", "--timeout", "1")
         os.kill(members[1], signal.SIGSTOP)
@@ -457,12 +470,15 @@ class Launched(SharedRuns):
         vocabulary = tokenizer["model"]["vocab"]
         vocabulary["1"], vocabulary["2"] = vocabulary["2"], vocabulary["1"]
         (self.folder / "other" / "tokenizer.json").write_text(json.dumps(tokenizer))
+        shutil.copytree(self.folder / "alone", self.folder / "ends")
+        (self.folder / "ends" / "generation_config.json").write_text('{"eos_token_id": 3}')
         for first, other, what in (("train --out differs", "eval --weights alone", "another command"),
                                    ("train --out differs", "train --seed 3 --out differs", "other options or checkpoints"),
                                    (texts + " 1+", texts + " 1+ --tokenizer other", "another tokenizer"),
                                    (texts + " 1+ --seed 1", texts + " 1+ --seed 2", "other options"),
                                    (texts + " 1+ --stop =", texts + " 1+", "other options"),
-                                   (texts + " 1+ --top-k 2", texts + " 1+ --top-k 3", "other options")):
+                                   (texts + " 1+ --top-k 2", texts + " 1+ --top-k 3", "other options"),
+                                   (texts + " 1+", "generate --weights ends --prompt 1+", "other tokens that end a text")):
             script.write_text("#!/bin/sh\nif [ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 1 ]; "
                               f"then exec {self.model} {other}; else exec {self.model} {first}; fi\n")
             result = self.launch_script(script)
@@ -483,11 +499,21 @@ class Launched(SharedRuns):
         self.assertEqual(result.returncode, 0, result.stderr)
         script = self.folder / "weights.sh"
         script.write_text("#!/bin/sh\nrank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n"
-                          "if [ $rank = 1 ]; then weights=weights1; else weights=alone; fi\n"
-                          f"exec {self.model} eval --weights $weights\n")
-        result = self.launch_script(script)
+                          "if [ $rank = 1 ]; then weights=$1; else weights=alone; fi\n"
+                          f"exec {self.model} $2 --weights $weights\n")
+        result = self.launch_script(script, "weights1", "eval")
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stderr, r"error: process 1 \(.+\) has other weights than process 0 \(.+\)")
+        # Those that it has not, and so not what is beside them: it is that process which says so.
+        result = self.launch_script(script, "none", "generate --prompt 1+")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"error: process 1 \(.+\): cannot read the weights none: No such file or directory")
+
+    def test_what_all_of_them_lack_is_told_once(self):
+        # Also by those that handle the signal by which the launcher ends them.
+        result = self.launch(2, "train", "--device", "cuda", "--out", "never")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertEqual(result.stderr.count("--device cuda"), 1, result.stderr)
 
 
 class OpenMpi(Launched, unittest.TestCase):
@@ -620,7 +646,7 @@ class WithoutALibrary(unittest.TestCase):
 
     def test_the_report_says_what_to_build(self):
         report = tfmc("report", MODELS / "addition.tfm", "--processes", "2,3")
-        for count, batch, update in (2, 64, "the same update"), (3, 128, "an update of 384 sequences instead of 128"):
+        for count, batch, update in (2, 64, "the same update"), (3, 43, "an update of 129 sequences instead of 128"):
             self.assertIn(f"\n  {count} does not divide train.accumulate = 1: "
                           f"build with -D train.batch={batch} -D train.accumulate={count}, {update}\n", report.stdout)
         report = tfmc("report", MODELS / "addition.tfm", "--processes", "3", "-D", "train.accumulate=6", "-D", "train.sum=tree")
