@@ -331,9 +331,10 @@ BuildStatus Builder::chooseTargets() {
   }
   llvm::Expected<std::vector<const KernelTarget *>> processors =
       KernelTarget::variants("cpu", options.cpu);
-  if (!processors)
+  if (!processors) // this machine's own is nothing that anybody has written
     return fail(llvm::toString(processors.takeError()),
-                BuildStatus::WrongUsage);
+                options.cpu == "native" ? BuildStatus::InputError
+                                        : BuildStatus::WrongUsage);
   targets = std::move(*processors);
   if (options.emit == Emit::Schedule && !device)
     if (llvm::Expected<const KernelTarget *> one =

@@ -632,7 +632,7 @@ void execute(const tfm_model &model, const std::string &command,
   } else if (command == "logits") {
     writeLogits(on(commands.logits), commands.logits, commands.logitsPath);
   } else if (command == "export") {
-    exportWeights(modelFor(model, "cpu"), commands.exportation);
+    exportWeights(withoutCode(modelFor(model, "cpu")), commands.exportation);
   } else if (command == "bench") {
     bench(on(commands.benchmark), commands.benchmark);
   } else {

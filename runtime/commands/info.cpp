@@ -176,13 +176,26 @@ static std::string commandsText(const tfm_model &model) {
   return list;
 }
 
+/// Empty where this machine runs a model.
+static std::string whyNotRun(const tfm_model &model) {
+  try {
+    (void)chooseVariant(model);
+    return "";
+  } catch (const InputError &error) {
+    return error.what();
+  }
+}
+
 namespace {
 
 /// A model, and where it would run here.
 struct Subject {
   const tfm_model &model;
-  /// Its variants for the device alone, and which of them this machine runs.
+  /// Its variants for the device alone.
   tfm_model own;
+  /// Why this machine runs none of them; empty where it does.
+  std::string problem;
+  /// Which of them it runs, or a copy of one (`withoutCode`).
   const tfm_variant &chosen;
   std::optional<CudaProperties> gpu;
   Recipe recipe;
@@ -192,8 +205,8 @@ struct Subject {
   uint64_t parameters = 0, trainable = 0;
 
   Subject(const tfm_model &model, const std::string &device)
-      : model(model), own(modelFor(model, device)), chosen(chooseVariant(own)),
-        gpu(gpuOf(own, device)) {
+      : model(model), own(modelFor(model, device)), problem(whyNotRun(own)),
+        chosen(chooseVariant(own = withoutCode(own))), gpu(gpuOf(own, device)) {
     if (gpu && chosen.arena_bytes > gpu->memory) {
       NoDeviceMemory all(gpu->name, gpu->memory, gpu->memory);
       refuseArena(own, /*trains=*/true, &all);
@@ -308,7 +321,9 @@ std::string asText(const Subject &subject) {
       byteText(chosen.arena_bytes), byteText(subject.parameterBytes()),
       byteText(subject.gradientBytes()), byteText(chosen.optimizer.bytes),
       byteText(subject.activationBytes()),
-      deviceText(subject.own, chosen, subject.gpu), commandsText(model),
+      subject.problem.empty() ? deviceText(subject.own, chosen, subject.gpu)
+                              : "  does not run     " + subject.problem + "\n",
+      commandsText(model),
       generation.empty() ? "" : "  generation       " + generation + "\n");
 }
 

@@ -85,6 +85,15 @@ static bool isRefusedTiles(const tfm_variant &variant, const Machine &machine) {
          machine.processorHas(tiles);
 }
 
+/// Whether there is any code that it runs (compiler/target/cpu/CpuMachine.h).
+static bool suffices([[maybe_unused]] const Machine &machine) {
+#ifdef __x86_64__
+  return missingFeatures("avx2,fma", machine).empty();
+#else
+  return true;
+#endif
+}
+
 const tfm_variant &chooseVariant(const tfm_model &model,
                                  const Machine &machine) {
   if (model.abi != TFM_ABI_VERSION)
@@ -99,7 +108,8 @@ const tfm_variant &chooseVariant(const tfm_model &model,
                  stderr);
     return *found;
   }
-  std::string lacks;
+  // The one that lacks least, and what.
+  std::string least, lacking;
   for (int64_t i = 0; i < model.variant_count; ++i) {
     const tfm_variant &variant = model.variants[i];
     std::string_view name = variant.machine;
@@ -110,14 +120,32 @@ const tfm_variant &chooseVariant(const tfm_model &model,
           std::string(name) +
           " needs; build it with code without them, too: `tfmc build --cpu " +
           std::string(name.substr(0, name.rfind("+amx"))) + "`");
-    lacks += (lacks.empty() ? "" : "; ") + std::string(name) + ": " +
-             missingFeatures(variant.features, machine);
+    std::string lacks = missingFeatures(variant.features, machine);
+    if (i == 0 || lacks.size() <= lacking.size()) {
+      least = name;
+      lacking = std::move(lacks);
+    }
   }
-  throw InputError("this processor lacks instructions that the program was "
-                   "compiled for (" +
-                   lacks +
-                   "); build it on this machine, or for others of its kind "
-                   "with `tfmc build --cpu portable`");
+  throw InputError(
+      "this processor lacks instructions that the program was compiled for "
+      "(" +
+      least + ": " + lacking + "); " +
+      (suffices(machine)
+           ? "build it on this machine, or for others of its kind with `tfmc "
+             "build --cpu portable`"
+           : "no build runs on it: AVX2 and FMA are the least"));
+}
+
+tfm_model withoutCode(const tfm_model &model) {
+  if (findVariant(model))
+    return model;
+  static tfm_variant last; // lives as long as models do
+  last = model.variants[model.variant_count - 1];
+  last.features = "";
+  tfm_model one = model;
+  one.variant_count = 1;
+  one.variants = &last;
+  return one;
 }
 
 } // namespace tfm

@@ -39,6 +39,11 @@ const tfm_variant *findVariant(const tfm_model &model,
 const tfm_variant &chooseVariant(const tfm_model &model,
                                  const Machine &machine = thisMachine);
 
+/// A model that computes nothing: where this machine runs none of its variants
+/// it has the last one alone, which says of its memory what the others do, and
+/// asks for no features.
+tfm_model withoutCode(const tfm_model &model);
+
 } // namespace tfm
 
 #endif // TFM_RUNTIME_DEVICE_VARIANT_H

@@ -101,6 +101,19 @@ class Usage(unittest.TestCase):
             # It trains and generates as any other.
             trained = run(target, "train", "--steps", "3", "--out", "run", cwd=folder)
             self.assertEqual(trained.returncode, 0, trained.stderr)
+            # Where the machine runs none of them: `popcnt` is what all need.
+            target.write_bytes(target.read_bytes().replace(b"popcnt,", b"pupcnt,"))
+            info = run(target)
+            self.assertEqual(info.returncode, 0, info.stderr)
+            told = "this processor lacks instructions that the program was compiled for (x86-64-v3: pupcnt); build it on this machine"
+            self.assertIn(f"\n  does not run     {told}", info.stdout)
+            variants = json.loads(run(target, "info", "--json").stdout)["variants"]
+            self.assertEqual([variant["chosen"] for variant in variants], [False, False])
+            exported = run(target, "export", "--weights", "run", "--dtype", "bf16", "-o", "w.safetensors", cwd=folder)
+            self.assertEqual(exported.returncode, 0, exported.stderr)
+            refused = run(target, "train", "--out", "other", cwd=folder)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("error: " + told, refused.stderr)
 
     def test_tiles_for_what_multiplies_bf16_or_int8(self):
         with tempfile.TemporaryDirectory() as folder:

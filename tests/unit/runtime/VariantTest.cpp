@@ -43,11 +43,35 @@ TEST(Variant, TheFirstThatFitsIsChosen) {
 
 TEST(Variant, WhereNoneFitsTheMessageSaysWhatIsMissing) {
   Variants variants({{"future", "telepathy,clairvoyance"}, {"past", "abacus"}});
-  EXPECT_EQ(test::messageOf<InputError>([&] { chooseVariant(variants.model); }),
-            "this processor lacks instructions that the program was compiled "
-            "for (future: telepathy,clairvoyance; past: abacus); build it on "
-            "this machine, or for others of its kind with `tfmc build --cpu "
-            "portable`");
+  EXPECT_EQ(
+      test::messageOf<InputError>([&] { chooseVariant(variants.model); }),
+      "this processor lacks instructions that the program was compiled "
+      "for (past: abacus); build it on this machine, or for others of its kind "
+      "with `tfmc build --cpu portable`");
+}
+
+#ifdef __x86_64__
+TEST(Variant, WhereNoBuildRunsTheMessageDoesNotAdviseAnother) {
+  constexpr Machine old = {[](std::string_view feature) {
+                             return feature == "popcnt" || feature == "avx2";
+                           },
+                           [] { return false; }};
+  Variants variants({{"new", "popcnt,fma,avx2,avx512f"}, {"least", "fma"}});
+  EXPECT_EQ(
+      test::messageOf<InputError>([&] { chooseVariant(variants.model, old); }),
+      "this processor lacks instructions that the program was compiled "
+      "for (least: fma); no build runs on it: AVX2 and FMA are the least");
+}
+#endif
+
+TEST(Variant, WhatComputesNothingNeedsNoInstructions) {
+  Variants variants({{"future", "telepathy"}, {"past", "abacus"}});
+  tfm_model read = withoutCode(variants.model);
+  EXPECT_EQ(read.variant_count, 1);
+  EXPECT_STREQ(chooseVariant(read).machine, "past");
+  EXPECT_STREQ(variants.list.back().features, "abacus");
+  Variants some({{"future", "telepathy"}, {"any", ""}});
+  EXPECT_EQ(withoutCode(some.model).variants, some.list.data());
 }
 
 // A processor with tiles whose system does not let programs use them.
@@ -78,7 +102,8 @@ TEST(Variant, WhereTheSystemKeepsTilesToItselfAndThereIsNoOtherCode) {
                 [&] { chooseVariant(others.model, withoutItsTiles); }),
             "this processor lacks instructions that the program was compiled "
             "for (future+amx: telepathy,amx-tile); build it on this machine, "
-            "or for others of its kind with `tfmc build --cpu portable`");
+            "or for others "
+            "of its kind with `tfmc build --cpu portable`");
 }
 
 TEST(Variant, AnotherInterfaceIsABug) {
