@@ -86,14 +86,14 @@ public:
     throw std::logic_error("a result of a type that no function gives");
   }
 
-  /// In how many rows there is a NaN.
-  int64_t rowsWithoutNumber() const {
-    int64_t count = 0;
+  /// The rows in which there is a NaN.
+  std::vector<int64_t> rowsWithoutNumber() const {
+    std::vector<int64_t> rows;
     for (size_t at = 0; at < values.size(); at += width)
-      count +=
-          std::ranges::any_of(std::span(values).subspan(at, width),
-                              [](float value) { return std::isnan(value); });
-    return count;
+      if (std::ranges::any_of(std::span(values).subspan(at, width),
+                              [](float value) { return std::isnan(value); }))
+        rows.push_back(static_cast<int64_t>(at / width));
+    return rows;
   }
 
   /// That of an example.
@@ -237,10 +237,16 @@ void predict(const tfm_model &descriptor, const PredictCommand &command) {
                    {{"model", descriptor.name}, {writtenByKey, "predict"}});
   file.commit();
   for (const Result &result : results)
-    if (int64_t bad = result.rowsWithoutNumber(); bad > 0)
-      say(fmt::format("warning: of {} of {} examples results are not numbers: "
-                      "the weights are damaged, or training has diverged\n",
-                      bad, examples));
+    if (std::vector<int64_t> bad = result.rowsWithoutNumber(); !bad.empty())
+      say(fmt::format(
+          "warning: of {} of {} examples results are not numbers{}\n",
+          bad.size(), examples,
+          std::ssize(bad) == examples
+              ? ": the weights are damaged, or training has diverged"
+              : fmt::format(", the first of them example {} (from 0): what it "
+                            "reads is too large for the model, or the weights "
+                            "are damaged",
+                            bad.front())));
 }
 
 } // namespace tfm

@@ -513,6 +513,24 @@ train { batch = 1, S = 2, steps = 1, loss = mse }
             save_arrays(self.path("square.safetensors"), {**good, **array})
             self.refused(message, model, "train", "--out", "none")
 
+    def test_predictions_that_are_no_numbers(self):
+        model = self.build("roots", '''
+model Roots {
+  param w: [2] = 1.0
+  forward(x: [B, 2]) -> [B, 2] { return sqrt(x) * w }
+}
+data arrays("roots.safetensors")
+train { batch = 2, steps = 1, loss = mse() }
+''')
+        self.ok(model, "export", "--seed", "1", "-o", "roots_1.safetensors")
+        for x, told in (([1, 4, -1, 4, 9, 1], "of 1 of 3 examples results are not numbers, the first of them example 1 (from 0): "
+                                              "what it reads is too large for the model, or the weights are damaged\n"),
+                        ([-1, 4, 1, -4, -9, 1], "of 3 of 3 examples results are not numbers: the weights are damaged, or training "
+                                                "has diverged\n")):
+            save_arrays(self.path("x.safetensors"), {"x": ("F32", [3, 2], x)})
+            result = self.ok(model, "predict", "--weights", "roots_1.safetensors", "--data", "x.safetensors", "-o", "r.safetensors")
+            self.assertEqual(result.stderr, "warning: " + told)
+
     def test_predict_says_what_it_cannot_do(self):
         save_series(self.path("train.safetensors"), 4)
         model = self.build("careful", SERIES % ("", 2, 1, 2, ""))
