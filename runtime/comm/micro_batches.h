@@ -20,13 +20,14 @@ struct MicroBatches {
 
   int64_t sequences() const { return batch * accumulate; }
   /// The update of the same sequences in micro-batches that so many processes
-  /// can share, as large as they can be; where there is none, that of the
-  /// fewest sequences more.
+  /// can share, as large as they can be; where there is none, the next larger
+  /// one of micro-batches that are no larger than these.
   MicroBatches sharedBy(int64_t processes) const {
     for (int64_t count = processes; count <= sequences(); count += processes)
       if (sequences() % count == 0)
         return {sequences() / count, count};
-    return {sequences() / processes + 1, processes};
+    int64_t count = (accumulate / processes + 1) * processes;
+    return {sequences() / count + 1, count};
   }
   /// What to build that so many processes can share, for messages: `-D
   /// train.batch=2 -D train.accumulate=4, the same update`.
