@@ -28,7 +28,7 @@ enum class Ending {
   Stop,        ///< one of the stop texts came
   Context,     ///< the context is full, and does not slide
   Interrupted, ///< somebody wanted no more of it
-  Failed,      ///< the options left no token to choose
+  Failed,      ///< there was no token to choose (`NothingToChoose`)
 };
 
 struct GenerateOptions {

@@ -129,13 +129,14 @@ template <typename Values> double highestOf(const Values &values) {
   return highest;
 }
 
+/// Throws NothingToChoose where some are none.
 void requireNumbers(std::span<const float> logits) {
   bool areNumbers = true;
   for (float value : logits)
     areNumbers &= value <= std::numeric_limits<float>::max();
   if (!areNumbers)
-    throw InputError("the model gives logits that are not numbers: the "
-                     "weights are damaged, or training has diverged");
+    throw NothingToChoose("the model gives logits that are not numbers: the "
+                          "weights are damaged, or training has diverged");
 }
 
 } // namespace

@@ -63,7 +63,8 @@ private:
   std::vector<int32_t> order;
 };
 
-/// The options leave no token of those that the model could say.
+/// The options leave no token of those that the model could say, or its logits
+/// are not numbers.
 class NothingToChoose : public InputError {
 public:
   using InputError::InputError;
@@ -75,7 +76,7 @@ public:
   Sampler(const SamplerOptions &options, int64_t vocabulary);
 
   /// The next token; `uniform` in [0, 1) decides. `history` are the tokens so
-  /// far. Throws InputError if the logits are not numbers, and NothingToChoose.
+  /// far. Throws NothingToChoose.
   /// Where candidates decide, with the bits that all logits would give, it asks
   /// for no others.
   int32_t sample(const Logits &logits, std::span<const int32_t> history,

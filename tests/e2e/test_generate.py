@@ -490,6 +490,36 @@ class ManyTexts(Folder):
             result = run(*options, "--prompt", "7 3", cwd=self.folder)
             self.assertEqual((result.returncode, result.stderr), (INPUT_ERROR, f"error: {reason}\n"))
 
+    def test_logits_that_are_no_numbers_end_one_text(self):
+        """A row of a table is damaged that only long texts come to: the others are what they are without it, also those
+        that take the places of these."""
+        tensors = read_safetensors(self.source / "model.safetensors")
+        dtype, shape, data = tensors["transformer.wpe.weight"]
+        row = 4 * shape[1]
+        tensors["transformer.wpe.weight"] = (dtype, shape, data[:18 * row] + struct.pack("<f", 3e38) * shape[1] + data[19 * row:])
+        write_safetensors(self.folder / "row18.safetensors", tensors)
+        prompts = [self.prompts[1], *self.prompts]
+        (self.folder / "rows.txt").write_text("\n".join(prompts))
+        reason = "the model gives logits that are not numbers: the weights are damaged, or training has diverged"
+        for program in (self.one, self.three, self.narrow):
+            whole = self.texts(program, prompts, "--greedy", tokens=8)
+            for options in ([], ["--lookahead", "4"]):
+                generate = [program, "generate", "--weights", "row18.safetensors", "--prompts", "rows.txt", "--greedy",
+                            "--tokens", "8", *options]
+                result = run(*generate, "--json", cwd=self.folder)
+                self.assertEqual(result.returncode, INPUT_ERROR)
+                texts = {text["index"]: text for text in map(json.loads, result.stdout.splitlines())}
+                self.assertEqual(sorted(texts), list(range(8)))
+                for i, text in texts.items():
+                    # The prompt alone, or the seventh token behind it.
+                    tokens = {0: 0, 2: 0, 4: 7, 6: 0}.get(i, 8)
+                    self.assertEqual(text["ids"], whole[i][:tokens])
+                    self.assertEqual((text["ended"], text["ended_by"]), ("tokens", None) if tokens == 8 else ("failed", reason))
+                    if tokens < 8:
+                        self.assertIn(f"error: rows.txt:{i + 1}: text {i + 1} of 8: {reason}\n", result.stderr)
+                self.assertTrue(result.stderr.endswith("error: 4 of 8 prompts could not be continued, see above\n"),
+                                result.stderr)
+
     def test_standard_input_is_read_from_where_it_is(self):
         options = [self.one, "generate", "--weights", self.source, "--greedy", "--tokens", "2", "--prompts", "-"]
         (self.folder / "two.txt").write_text("5\n7 8\n")

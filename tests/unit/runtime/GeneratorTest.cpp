@@ -22,8 +22,9 @@
 namespace tfm {
 namespace {
 
-/// Says a fixed text, one byte a token, whatever it is given; at each place
-/// behind the letter that its prompt ends with.
+/// Says a fixed text, one byte a token, whatever it is given (at `?` logits
+/// that are no numbers); at each place behind the letter that its prompt ends
+/// with.
 class Reciter : public LogitsSource {
 public:
   Reciter(std::string text, int64_t limit = 1 << 20, size_t places = 1)
@@ -53,7 +54,8 @@ public:
 private:
   std::span<const float> say(int64_t place) {
     std::fill(logits.begin(), logits.end(), 0.0f);
-    logits[static_cast<unsigned char>(text[at[place]++ % text.size()])] = 9;
+    char next = text[at[place]++ % text.size()];
+    logits[static_cast<unsigned char>(next)] = next == '?' ? NAN : 9;
     return logits;
   }
 
@@ -287,6 +289,35 @@ TEST(GenerateAll, AFailureEndsNoOtherText) {
   EXPECT_THROW(generate(source, *makeBytesTokenizer(), prompts[0], options,
                         [](std::string_view) {}),
                NothingToChoose);
+}
+
+// So does one whose logits are not numbers, however far it has come.
+TEST(GenerateAll, LogitsThatAreNoNumbersEndOneText) {
+  GenerateOptions options = tokens(4);
+  std::vector<std::vector<int32_t>> prompts = {{'a'}, {'b'}, {'e'}, {'d'}};
+  for (bool greedy : {true, false})
+    for (int64_t lookahead : {0, 3})
+      for (size_t places : {1, 2, 5}) {
+        options.sampler.greedy = greedy;
+        options.sampler.temperature = 0.1;
+        options.lookahead = lookahead;
+        Reciter source("abcd?efghij", 1 << 20, places);
+        Listener listener;
+        std::vector<size_t> failed = generateAll(source, *makeBytesTokenizer(),
+                                                 prompts, 1, options, listener);
+        std::ranges::sort(failed);
+        EXPECT_EQ(failed, (std::vector<size_t>{0, 1, 3}));
+        ASSERT_EQ(listener.texts.size(), 4u);
+        EXPECT_EQ(listener.texts[0].text, "bcd");
+        EXPECT_EQ(listener.texts[1].text, "cd");
+        EXPECT_EQ(listener.texts[2].text, "fghi");
+        EXPECT_EQ(listener.texts[2].ended, Ending::Tokens);
+        EXPECT_EQ(listener.texts[3].text, "");
+        for (size_t i : failed)
+          EXPECT_EQ(listener.texts[i].endedBy.find("the model gives logits "
+                                                   "that are not numbers"),
+                    0u);
+      }
 }
 
 // A text's random numbers are those of its number, whatever runs beside it.
