@@ -17,6 +17,10 @@ using nlohmann::ordered_json;
 
 namespace tfm {
 
+std::string startOfErrors(const std::string &origin) {
+  return origin.empty() ? "" : origin + ": ";
+}
+
 std::string unescape(std::string_view line) {
   std::string text;
   for (size_t i = 0; i < line.size(); ++i) {

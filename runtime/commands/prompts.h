@@ -20,9 +20,13 @@ struct Prompt {
   std::string text;
   /// Where it stands, for messages: `prompts.txt:3`; empty of the only one.
   std::string origin;
-  /// What is wrong with it, where it cannot be read; else empty.
+  /// Why it cannot be continued; empty where it can.
   std::string problem;
 };
+
+/// What errors about a prompt begin with, which stands at `origin`, if
+/// anywhere.
+std::string startOfErrors(const std::string &origin);
 
 /// `\n`, `\t` and `\\` as in most languages: an input line cannot hold the
 /// characters themselves.

@@ -82,7 +82,7 @@ void checkLength(std::span<const int32_t> prompt, const std::string &origin,
                  const LogitsSource &logits, const GenerateOptions &options,
                  bool speaks) {
   auto count = static_cast<int64_t>(prompt.size());
-  std::string where = origin.empty() ? "" : origin + ": ";
+  std::string where = startOfErrors(origin);
   if (int64_t length = logits.sourceLength(); length > 0) {
     requireWithinSource(prompt.size(), length, where);
     return;
@@ -163,10 +163,11 @@ template <typename Work> void PromptList::forEach(Work work) {
     try {
       work(i);
     } catch (const InputError &error) {
-      if (list.size() == 1)
+      if (command.prompts.empty())
         throw;
       bad[i] = true;
       made[i].clear();
+      list[i].problem = error.what();
       if (command.speaks())
         say("error: " + printable(error.what()) + "\n");
     }
@@ -192,7 +193,8 @@ void PromptList::check(Model &model, const LogitsSource &logits,
                        const GenerateOptions &options) {
   forEach([&](size_t i) {
     checkLength(made[i], list[i].origin, logits, options, command.speaks());
-    requireOwnLogits(model, logits.beginning(made[i]));
+    requireOwnLogits(model, logits.beginning(made[i]),
+                     startOfErrors(list[i].origin));
   });
 }
 

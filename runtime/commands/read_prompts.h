@@ -71,8 +71,8 @@ private:
   std::vector<int32_t> sourceEnds, begin;
 };
 
-/// The prompts of a command, and the tokens that are made of them. Where there
-/// are several, one that cannot be continued is told of, and the others stay.
+/// The prompts of a command, and the tokens that are made of them. One of a
+/// file that cannot be continued is told of, and the others stay.
 class PromptList {
 public:
   /// The one prompt, or those of a file; none of a session, in which they are

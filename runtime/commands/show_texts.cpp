@@ -248,11 +248,25 @@ void PlainTexts::breakOff() {
     printText("\n");
 }
 
-JsonTexts::JsonTexts(const Texts &texts) : TextShow(texts), progress(count) {}
+JsonTexts::JsonTexts(const Texts &texts) : TextShow(texts), progress(count) {
+  Generated nothing;
+  nothing.ended = Ending::Failed;
+  for (size_t text = 0; text < texts.size(); ++text)
+    if (texts.tokensOf(text).empty()) {
+      nothing.endedBy = texts.promptOf(text).problem;
+      print(text, nothing);
+    }
+}
 
 void JsonTexts::end(size_t text, Generated generated) {
   progress.clear();
   progress.end();
+  print(text, generated);
+  TextShow::end(text, std::move(generated));
+}
+
+void JsonTexts::print(size_t text, const Generated &generated) {
+  const std::vector<int32_t> &prompt = texts.tokensOf(text);
   ordered_json answer = {
       {"index", text},
       {"seed", texts.options.sampler.draws() ? ordered_json(texts.options.seed)
@@ -269,11 +283,10 @@ void JsonTexts::end(size_t text, Generated generated) {
       {"seconds", generated.seconds},
       {"tokens_per_second", speedOf(generated)}};
   if (texts.options.logprobs >= 0)
-    answer["logprobs"] =
-        chancesOf(generated, texts.tokenizer,
-                  texts.standsAlone(text) ? -1 : texts.tokensOf(text).back());
+    answer["logprobs"] = chancesOf(
+        generated, texts.tokenizer,
+        texts.standsAlone(text) || prompt.empty() ? -1 : prompt.back());
   printText(answer.dump() + "\n");
-  TextShow::end(text, std::move(generated));
 }
 
 void JsonTexts::drew(size_t more) { progress.drew(more); }

@@ -126,7 +126,8 @@ private:
   std::map<size_t, KeptText> ahead;
 };
 
-/// An object a line, as they end.
+/// An object a line, as they end; first those of prompts that cannot be
+/// continued.
 class JsonTexts : public TextShow {
 public:
   explicit JsonTexts(const Texts &texts);
@@ -137,6 +138,8 @@ public:
   void breakOff() override { progress.clear(); }
 
 private:
+  void print(size_t text, const Generated &generated);
+
   TextProgress progress;
 };
 

@@ -571,7 +571,8 @@ bool staysTheSame(
   return isSameAgain;
 }
 
-void requireOwnLogits(Model &model, std::span<const int32_t> text) {
+void requireOwnLogits(Model &model, std::span<const int32_t> text,
+                      const std::string &where) {
   if (model.find(TFM_DECODE)) // what can be evaluated with a cache is causal
     return;
   Forward forward(model);
@@ -587,18 +588,17 @@ void requireOwnLogits(Model &model, std::span<const int32_t> text) {
   std::string obstacle = recipeOf(model.descriptor()).generate.wholeSequence;
   if (forward.sourceLength() > 0)
     throw InputError(fmt::format(
-        "the next token of an answer has no logits of its own: this model "
+        "{}the next token of an answer has no logits of its own: this model "
         "looks at all {} positions of `tokens` at once{}; make its attention "
         "to them causal in {} and build it again",
-        length, obstacle.empty() ? "" : " (" + obstacle + ")",
+        where, length, obstacle.empty() ? "" : " (" + obstacle + ")",
         model.descriptor().source));
   throw InputError(fmt::format(
-      "a text of {0} token{3} has no logits of its own: this model looks at "
-      "all "
-      "{1} positions at once{2}; begin with more tokens ({1} are enough), or "
-      "build it for a shorter context",
+      "{4}a text of {0} token{3} has no logits of its own: this model looks at "
+      "all {1} positions at once{2}; begin with more tokens ({1} are enough), "
+      "or build it for a shorter context",
       text.size(), length, obstacle.empty() ? "" : " (" + obstacle + ")",
-      text.size() == 1 ? "" : "s"));
+      text.size() == 1 ? "" : "s", where));
 }
 
 void requireRows(const Model &model) {

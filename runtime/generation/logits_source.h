@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 namespace tfm {
 
@@ -126,8 +127,9 @@ bool staysTheSame(
 
 /// Throws InputError where the logits after `text` depend on what stands right
 /// of it in `forward`, as in a model that is not causal: only a text that fills
-/// its positions has logits there.
-void requireOwnLogits(Model &model, std::span<const int32_t> text);
+/// its positions has logits there. Errors begin with `where`.
+void requireOwnLogits(Model &model, std::span<const int32_t> text,
+                      const std::string &where = "");
 
 /// Throws InputError where the logits of `forward` tell more tokens apart than
 /// the model takes: one of them could follow, and would have no row in a table.

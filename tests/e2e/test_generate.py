@@ -463,6 +463,13 @@ class ManyTexts(Folder):
         for prompt, text in zip(self.prompts, texts, strict=True):
             self.assertTrue(text.startswith(prompt + " "), text)
         self.assertEqual(run(self.one, *options, cwd=self.folder).stdout, result.stdout)
+        result = run(self.one, *options, "--json", "--logprobs", "1", cwd=self.folder)
+        texts = {text["index"]: text for text in map(json.loads, result.stdout.splitlines())}
+        self.assertEqual(sorted(texts), list(range(9)))
+        for i, text in texts.items():
+            self.assertEqual(text["ended"] == "failed", i in (2, 8))
+            self.assertEqual(len(text["logprobs"]), text["tokens"])
+        self.assertEqual(texts[2]["ended_by"], "wrong.txt:3: this line is empty, and so no prompt")
 
     def test_a_text_without_tokens_to_choose_ends_alone(self):
         (self.folder / "some.txt").write_text("5\n7 3\n6\n")
@@ -852,7 +859,8 @@ class Tokenizers(Folder):
                      "jsonl:5: the \"messages\" of this object are no list of messages",
                      "jsonl:6: this object has neither \"prompt\" nor \"messages\"", "not id, messages\n"):
             self.assertIn(part, result.stderr)
-        self.assertEqual([json.loads(line)["prompt"] for line in result.stdout.splitlines()],
+        texts = map(json.loads, result.stdout.splitlines())
+        self.assertEqual([text["prompt"] for text in texts if text["ended"] != "failed"],
                          [answer["prompt"]] * 2 + [rendered])
         # What else the template may look at.
         config = json.loads((folder / "tokenizer_config.json").read_text())

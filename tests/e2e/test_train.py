@@ -970,6 +970,13 @@ train { batch = 4, sequence = 7, steps = 1 }
             made = run(model, "generate", "--weights", "run", "--prompt", "12", "--greedy", cwd=folder)
             self.assertEqual((made.returncode, made.stdout), (1, ""), made.stderr)
             self.assertIn("a text of 2 tokens has no logits of its own: this model looks at all 12 positions at once", made.stderr)
+            # Of many it is one line's error.
+            made = run(model, "generate", "--weights", "run", "--prompts", "-", "--greedy", "--tokens", "2", "--json", cwd=folder,
+                       stdin="12\n123456123456\n")
+            self.assertEqual(made.returncode, 1)
+            self.assertIn("error: standard input:1: a text of 2 tokens has no logits of its own", made.stderr)
+            self.assertTrue(made.stderr.endswith("error: 1 of 2 prompts could not be continued, see above\n"), made.stderr)
+            self.assertEqual([json.loads(line)["ended"] for line in made.stdout.splitlines()], ["failed", "tokens"])
             # Where nothing is right of it.
             made = run(model, "generate", "--weights", "run", "--prompt", "123456123456", "--greedy", "--tokens", "2", cwd=folder)
             self.assertEqual(made.returncode, 0, made.stderr)

@@ -21,6 +21,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -578,7 +579,17 @@ TEST_F(CommandLine, ContinuesThePromptsOfAFile) {
         "7 of 9 prompts"})
     EXPECT_NE(many.err.find(part), std::string::npos) << many.err;
   std::vector<json> texts = lines(many.out);
-  ASSERT_EQ(texts.size(), 4u);
+  ASSERT_EQ(texts.size(), 18u);
+  // Those of wrong lines come first.
+  for (const json &text : std::span(texts).first(14)) {
+    EXPECT_EQ(text.at("ended"), "failed");
+    std::string line =
+        "p.jsonl:" + std::to_string(text.at("index").get<int>() / 2 + 1) + ": ";
+    EXPECT_NE(text.at("ended_by").get<std::string>().find(line),
+              std::string::npos)
+        << text;
+  }
+  texts.erase(texts.begin(), texts.begin() + 14);
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(texts[i].at("index"), std::vector<int>({0, 1, 8, 9})[i]);
     EXPECT_EQ(texts[i].at("prompt"), json(i < 2 ? "1+" : "2+"));
