@@ -554,6 +554,8 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     show->finish();
   if (show && !show->isWhole())
     throw Interrupted("");
+  if (show && !show->whyOnlyFailed().empty())
+    throw AgreedError(show->whyOnlyFailed());
   if (int64_t count = prompts.numBad() + failed; count > 0)
     throw AgreedError(fmt::format("{} of {} prompts could not be continued, "
                                   "see above",

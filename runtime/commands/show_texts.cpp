@@ -161,11 +161,12 @@ TextShow::TextShow(const Texts &texts) : texts(texts), began(now()) {
 }
 
 void TextShow::end(size_t text, Generated generated) {
-  if (generated.ended == Ending::Failed) {
-    const std::string &origin = texts.promptOf(text).origin;
+  if (generated.ended == Ending::Failed && isOnly()) {
+    whyFailed = generated.endedBy;
+  } else if (generated.ended == Ending::Failed) {
     say(printable(fmt::format("error: {}text {} of {}: {}",
-                              origin.empty() ? "" : origin + ": ", text + 1,
-                              texts.size(), generated.endedBy)) +
+                              startOfErrors(texts.promptOf(text).origin),
+                              text + 1, texts.size(), generated.endedBy)) +
         "\n");
   }
   ++ended;

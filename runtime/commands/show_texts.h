@@ -83,10 +83,18 @@ public:
   virtual void finish();
   /// Whether no text was interrupted.
   bool isWhole() const { return whole == count; }
+  /// Why the text of the command's one prompt failed, which is left to be told;
+  /// else empty.
+  const std::string &whyOnlyFailed() const { return whyFailed; }
   /// Instead: an error has ended what is shown, and is told next.
   virtual void breakOff() {}
 
 protected:
+  /// Whether there is one text alone, of no file.
+  bool isOnly() const {
+    return texts.size() == 1 && texts.prompts[0].origin.empty();
+  }
+
   Texts texts;
   double began;
   /// Of those that can be continued: how many there are, have ended, and have
@@ -94,6 +102,7 @@ protected:
   size_t count = 0, ended = 0, whole = 0;
   /// How many tokens those have that have ended.
   size_t tokens = 0;
+  std::string whyFailed;
 };
 
 /// What there is of a text that is not to be shown yet.

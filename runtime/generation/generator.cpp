@@ -260,11 +260,8 @@ std::vector<size_t> generateAll(LogitsSource &source,
   size_t count = prompts.size() * static_cast<size_t>(copies);
   std::vector<size_t> failed;
   auto tell = [&](size_t number, Generated generated) {
-    if (generated.ended == Ending::Failed) {
-      if (count == 1)
-        throw NothingToChoose(generated.endedBy);
+    if (generated.ended == Ending::Failed)
       failed.push_back(number);
-    }
     audience.end(number, std::move(generated));
   };
   auto end = [&](Place &place) {

@@ -153,7 +153,7 @@ public:
 /// draws the numbers of the sequence `options.sequence + i`, whichever others
 /// there are. An empty prompt has numbers, but no texts. With
 /// `options.lookahead` there is one text after the other. Returns the numbers
-/// of those that failed; where there is one text alone, throws NothingToChoose.
+/// of those that failed.
 std::vector<size_t> generateAll(LogitsSource &logits,
                                 const Tokenizer &tokenizer,
                                 std::span<const std::vector<int32_t>> prompts,

@@ -496,6 +496,10 @@ class ManyTexts(Folder):
             # It alone is the error.
             result = run(*options, "--prompt", "7 3", cwd=self.folder)
             self.assertEqual((result.returncode, result.stderr), (INPUT_ERROR, f"error: {reason}\n"))
+            result = run(*options, "--prompt", "7 3", "--json", cwd=self.folder)
+            self.assertEqual((result.returncode, result.stderr), (INPUT_ERROR, f"error: {reason}\n"))
+            text = json.loads(result.stdout)
+            self.assertEqual((text["ended"], text["ended_by"]), ("failed", reason))
 
     def test_logits_that_are_no_numbers_end_one_text(self):
         """A row of a table is damaged that only long texts come to: the others are what they are without it, also those

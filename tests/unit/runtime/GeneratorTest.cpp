@@ -281,11 +281,7 @@ TEST(GenerateAll, AFailureEndsNoOtherText) {
         EXPECT_EQ(text.endedBy.find("no token is left to choose"), 0u);
       }
     }
-  Reciter source("ab", 1 << 20, 1);
-  Listener listener;
-  EXPECT_THROW(generateAll(source, *makeBytesTokenizer(), {prompts.data(), 1},
-                           1, options, listener),
-               NothingToChoose);
+  Reciter source("ab");
   EXPECT_THROW(generate(source, *makeBytesTokenizer(), prompts[0], options,
                         [](std::string_view) {}),
                NothingToChoose);
