@@ -265,8 +265,10 @@ public:
   void run();
 
 private:
-  /// Prints the text that follows a line.
+  /// Prints the text that follows a line, or why there is none.
   void take(std::string_view typed);
+  /// Prints what follows `sequence`.
+  void write(const std::string &origin);
   /// Makes the prompt of a line, or of a message and all before it.
   void readPrompt(std::string_view typed, const std::string &origin);
   void readMessage(std::string_view typed, const std::string &origin);
@@ -336,21 +338,31 @@ void Session::take(std::string_view typed) {
       readMessage(typed, origin);
     else if (!goesOn)
       readPrompt(typed, origin);
-    Generated text = generate(logits, tokenizer, sequence, options, printText);
-    if (!hasEncoder)
-      sequence.insert(sequence.end(), text.ids.begin(), text.ids.end());
-    if (chat)
-      messages.push_back({{"role", "assistant"}, {"content", text.text}});
-    printText("\n");
-    saySummary(text, options, logits.context());
+    write(origin);
   } catch (const InputError &error) {
-    // A character that the vocabulary lacks: the next prompt may be better.
+    // The next prompt may be better.
     ++bad;
     say("error: " + printable(error.what()) + "\n");
     while (messages.size() > said)
       messages.erase(messages.size() - 1);
   }
   ++options.sequence;
+}
+
+void Session::write(const std::string &origin) {
+  Generated text;
+  try {
+    text = generate(logits, tokenizer, sequence, options, printText);
+  } catch (const InputError &error) {
+    printText("\n");
+    throw InputError(startOfErrors(origin) + error.what());
+  }
+  if (!hasEncoder)
+    sequence.insert(sequence.end(), text.ids.begin(), text.ids.end());
+  if (chat)
+    messages.push_back({{"role", "assistant"}, {"content", text.text}});
+  printText("\n");
+  saySummary(text, options, logits.context());
 }
 
 void Session::readMessage(std::string_view typed, const std::string &origin) {

@@ -579,6 +579,11 @@ class ManyTexts(Folder):
         self.assertRegex(result.stdout, r"^5 \d+ \d+\n6 \d+ \d+\n$")
         self.assertIn("error: standard input:2: ", result.stderr)
         self.assertTrue(result.stderr.endswith("error: 1 of 3 lines could not be continued, see above\n"), result.stderr)
+        forbidden = [part for token in range(101) for part in ("--logit-bias", f"{token}=-inf")]
+        result = run(self.one, "generate", "--weights", self.source, "-i", *forbidden, stdin="5\n6\n")
+        self.assertEqual((result.returncode, result.stdout), (INPUT_ERROR, "5\n6\n"))
+        for line in 1, 2:
+            self.assertIn(f"error: standard input:{line}: no token is left to choose", result.stderr)
 
     def test_standard_input_that_cannot_be_read(self):
         descriptor = os.open(self.folder, os.O_RDONLY)
