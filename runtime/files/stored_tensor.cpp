@@ -287,6 +287,23 @@ StoredTensor::Groups StoredTensor::groups() const {
   return groups;
 }
 
+bool StoredTensor::staysQuantised() const {
+  const auto axis = static_cast<int64_t>(tensor.entry->shape.size()) - 2;
+  const std::vector<float> all = values(axis);
+  const OutputRows rows(shapeFor(axis), axis);
+  const size_t tables = scale->entry->elements();
+  if (isInt8()) {
+    std::vector<int8_t> integers(all.size());
+    std::vector<float> newScales(tables);
+    quantise(all, rows, integers, newScales);
+    return integers == bytes<int8_t>() && newScales == scales();
+  }
+  std::vector<uint8_t> integers(tensor.entry->elements());
+  Groups made{std::vector<uint16_t>(tables), std::vector<uint16_t>(tables)};
+  quantise(all, rows, integers, made.scales, made.minima);
+  return integers == bytes<uint8_t>() && made == groups();
+}
+
 std::vector<float> StoredTensor::values(int64_t axis) const {
   if (isQuantised())
     if (std::vector<std::string> problems = tableProblems(); !problems.empty())

@@ -51,10 +51,14 @@ struct StoredTensor {
   /// Of one of 4 bits, as they are stored.
   struct Groups {
     std::vector<uint16_t> scales, minima;
+    bool operator==(const Groups &) const = default;
   };
   /// Throws InputError where one is no scale or no minimum, or stands for a
   /// weight that is not finite.
   Groups groups() const;
+  /// Whether what its integers, of 8 bits or of 4, stand for becomes the same
+  /// ones again.
+  bool staysQuantised() const;
 
 private:
   std::string scaleName() const;

@@ -579,17 +579,18 @@ std::string requantisedNote(const WeightFiles &weights,
                             const std::string &build, const std::string &type) {
   if (!type.starts_with("int"))
     return "";
+  // In f32 the least weight of a group of 4 bits may be above its minimum, and
+  // the group of its numbers another one.
+  auto stays = [&](const StoredTensor &stored) {
+    return type == (stored.isInt8() ? "int8" : "int4") &&
+           (build == type || (build == "f32" && stored.staysQuantised()));
+  };
   const char *why = nullptr;
   for (const auto &[name, tensor] : weights.tensors()) {
     StoredTensor stored(weights, name);
-    // In f32 an integer of 8 bits is what it was; the groups of 4 bits have
-    // minima, and a weight that was least may be above its group's.
-    bool stays = stored.isInt8()
-                     ? type == "int8" && (build == "f32" || build == type)
-                     : type == "int4" && build == type;
     if (isBlockType(tensor.entry->dtype))
       why = "its blocks are not those of ";
-    else if ((stored.isInt8() || stored.isInt4()) && !stays)
+    else if ((stored.isInt8() || stored.isInt4()) && !stays(stored))
       why = "its integers are not kept as those of ";
   }
   return why ? "the weights of " + weights.path() + " are requantised: " + why +
