@@ -426,10 +426,9 @@ BuildStatus Builder::readRecipe() {
       findProgram(*module, ProgramKind::Loss))
     llvm::errs()
         << "note: weights are stored in fewer bits than training needs "
-           "(`generate.weights`): this build generates and evaluates, "
-           "but does not train"
+           "(`generate.weights`): this build does not train"
         << (weights->isBF16() && cache->isF32()
-                ? "; its caches are of bf16, too\n"
+                ? "; `generate.cache` is bf16, too\n"
                 : "\n");
   if (options.emit != Emit::Schedule)
     KernelTarget::addFaster(targets, {*precision, *weights, *cache});
