@@ -186,6 +186,7 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   const std::string kept = recipeOf(descriptor).generate.weights;
   const std::string &written = command.dtypeName;
   std::string source; // that messages begin with
+  bool areKept = false;
   if (command.seed) {
     initialise(model, *command.seed);
   } else {
@@ -193,7 +194,8 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
     weights.requireNoneIs(out);
     source = weights.path() + ": ";
     Unmatched unmatched;
-    loadParameters(model, weights, command.partial ? &unmatched : nullptr);
+    areKept =
+        loadParameters(model, weights, command.partial ? &unmatched : nullptr);
     requireAll(command, unmatched);
     const std::string &last = written.starts_with("int") ? written : kept;
     if (std::string note = requantisedNote(weights, kept, last);
@@ -201,7 +203,7 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
       say("note: " + printable(note) + "\n");
   }
   // Written as it is kept it is what another build would write.
-  if (kept != "f32" && kept != written)
+  if (kept != "f32" && kept != written && !areKept)
     say("note: this build has made " + kept +
         " of the weights, and exports what they are now; a build with "
         "generate.weights = f32 exports them as they were\n");

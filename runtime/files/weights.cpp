@@ -461,6 +461,20 @@ void requireWithin(const std::vector<float> &scales, const StoredTensor &source,
       127 * scales[beyond], kept.type, kept.largest));
 }
 
+/// Whether a parameter has all bits of what a file has of it.
+bool isKept(const StoredTensor &source, const tfm_parameter &parameter) {
+  switch (parameter.dtype) {
+  case TFM_BF16:
+    return source.tensor.entry->dtype == "BF16";
+  case TFM_I4:
+    return source.isInt4();
+  case TFM_I8:
+    return source.isInt8();
+  default:
+    return true;
+  }
+}
+
 void load(Model &model, const tfm_parameter &parameter,
           const StoredTensor &source) {
   const auto &[file, entry] = source.tensor;
@@ -598,13 +612,20 @@ std::string requantisedNote(const WeightFiles &weights,
              : "";
 }
 
-void loadParameters(Model &model, const WeightFiles &weights,
+bool loadParameters(Model &model, const WeightFiles &weights,
                     Unmatched *unmatched, const std::string &part) {
   const Sources found(model, part, weights, unmatched);
   try {
-    for (size_t i = 0; i < found.sources.size(); ++i)
-      if (!found.sources[i].empty())
-        load(model, *found.parameters[i], found.sources[i][0]);
+    bool areKept = true;
+    for (size_t i = 0; i < found.sources.size(); ++i) {
+      const tfm_parameter &parameter = *found.parameters[i];
+      const Sources::Found &sources = found.sources[i];
+      if (!sources.empty())
+        load(model, parameter, sources[0]);
+      areKept &= sources.empty() ? parameter.dtype == TFM_F32
+                                 : isKept(sources[0], parameter);
+    }
+    return areKept;
   } catch (...) {
     for (const tfm_parameter &parameter : model.parameters())
       model.setValue(parameter, [](size_t, std::span<float> values) {

@@ -130,6 +130,20 @@ class Weights(InFolder):
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertEqual(pathlib.Path(file).read_bytes(), pathlib.Path(again).read_bytes())
 
+    def test_what_a_build_has_rounded_is_said(self):
+        """And not of numbers that were in its type already: then every build exports the same."""
+        half, out = self.path("half.safetensors"), self.path("out.safetensors")
+        run(self.builds["f32"], "export", "--weights", self.run_folder, "--dtype", "bf16", "-o", half)
+        for kind, file in (*self.files.items(), ("bf16", half)):
+            exported = []
+            for build, weights in ((kind, file), ("f32", file), (kind, self.run_folder)):
+                result = run(self.builds[build], "export", "--weights", weights, "-o", out)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(f"this build has made {kind} of the weights" in result.stderr, weights == self.run_folder,
+                                 result.stderr)
+                exported.append(read_weights(out))
+            self.assertEqual(*exported[:2])
+
     def test_products_over_one_number(self):
         """Integers of activations that are computed once for a row, and every product in the code of an older CPU."""
         source = self.path("one.tfm")
