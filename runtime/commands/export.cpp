@@ -102,35 +102,34 @@ void noteOtherBegin(const tfm_model &descriptor, const ExportCommand &command) {
   }
 }
 
-/// What `type` does not reach to: the first such value of all tensors, and
-/// where it stands.
+/// What `type` does not reach to: the first such value of all tensors, where it
+/// stands, and what it is beyond.
 std::optional<std::string> beyond(const std::vector<FloatTensor> &tensors,
                                   StoredType type) {
   for (const FloatTensor &tensor : tensors) {
     PendingRead<float> read = tensor.read();
     std::span<const float> values = read.values();
-    if (size_t at = firstBeyond(values, largestOf(type)); at < values.size())
-      return fmt::format("the parameter {} has the value {} (element {})",
-                         tensor.name, values[at], at);
+    Reach reach = reachOf(type, tensor.shape, tensor.outputAxis);
+    if (size_t at = firstBeyond(values, reach.largest); at < values.size())
+      return fmt::format("the parameter {} has the value {} (element {}), and "
+                         "{} reaches to {}",
+                         tensor.name, values[at], at, reach.type,
+                         reach.largest);
   }
   return std::nullopt;
 }
 
-/// Throws InputError where a value, of weights from `source`, is beyond the
-/// largest number of `type`.
+/// Throws InputError where a value, of weights from `source`, is beyond what
+/// `type` reaches to.
 void requireWithin(const std::vector<FloatTensor> &tensors, StoredType type,
                    const std::string &source) {
   std::optional<std::string> found = beyond(tensors, type);
   if (!found)
     return;
-  const char *name = type == StoredType::F16    ? "f16"
-                     : type == StoredType::INT4 ? "int4"
-                                                : "bf16";
   // Another value may be beyond the next type.
   const char *wider = beyond(tensors, StoredType::BF16) ? "f32" : "bf16";
   throw InputError(
-      fmt::format("{}{}, and {} reaches to {}: export it with --dtype {}",
-                  source, *found, name, largestOf(type), wider));
+      fmt::format("{}{}: export it with --dtype {}", source, *found, wider));
 }
 
 /// What readers of a file of INT8 or INT4 have to know of its tensors: which
@@ -223,7 +222,7 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
     throw InputError("--merge leaves nothing of " + command.part +
                      ", whose tensors it writes under other names: name the "
                      "layer that is corrected");
-  if (largestOf(command.dtype) < largestOf(StoredType::F32))
+  if (command.dtype != StoredType::F32)
     requireWithin(tensors, command.dtype, source);
   if (isExportFolder(command.out)) {
     exportFolder(model, std::move(tensors), command.weights, folder,

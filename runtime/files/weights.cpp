@@ -409,35 +409,23 @@ void requireFinite(std::span<const float> values, size_t first,
                    "Use other weights, e.g. an earlier checkpoint");
 }
 
-/// What a build keeps a parameter in, and how large a weight of it may be.
-struct Kept {
-  std::string type;
-  float largest;
-};
-
-Kept keptAs(const tfm_parameter &parameter) {
+/// What a build keeps a parameter in.
+StoredType keptAs(const tfm_parameter &parameter) {
   switch (parameter.dtype) {
   case TFM_BF16:
-    return {"bf16", largestOf(StoredType::BF16)};
+    return StoredType::BF16;
   case TFM_I4:
-    return {"int4", largestOf(StoredType::INT4)};
-  case TFM_I8: {
-    // Sums of products of integers to 127 by an output's scale are numbers.
-    size_t terms =
-        OutputRows({parameter.shape, static_cast<size_t>(parameter.rank)},
-                   parameter.output_axis)
-            .terms();
-    return {fmt::format("int8, in sums of {} terms,", terms),
-            largestOf(StoredType::F32) / (127 * static_cast<float>(terms))};
-  }
+    return StoredType::INT4;
+  case TFM_I8:
+    return StoredType::INT8;
   default:
-    return {"f32", largestOf(StoredType::F32)};
+    return StoredType::F32;
   }
 }
 
 /// The same of values that are beyond what the build keeps the parameter in.
 void requireWithin(std::span<const float> values, size_t first,
-                   const StoredTensor &source, const Kept &kept) {
+                   const StoredTensor &source, const Reach &kept) {
   size_t beyond = firstBeyond(values, kept.largest);
   if (beyond == values.size())
     return;
@@ -450,7 +438,7 @@ void requireWithin(std::span<const float> values, size_t first,
 
 /// And of the scales of a file's own integers.
 void requireWithin(const std::vector<float> &scales, const StoredTensor &source,
-                   const Kept &kept) {
+                   const Reach &kept) {
   size_t beyond = firstBeyond(scales, kept.largest / 127);
   if (beyond == scales.size())
     return;
@@ -461,14 +449,28 @@ void requireWithin(const std::vector<float> &scales, const StoredTensor &source,
       127 * scales[beyond], kept.type, kept.largest));
 }
 
+/// And of the groups of 4 bits.
+void requireWithin(const StoredTensor::Groups &groups,
+                   const StoredTensor &source, const Reach &kept) {
+  for (size_t i = 0; i < groups.scales.size(); ++i)
+    for (int integer : {0, 15})
+      if (float weight = weightOf(groups.scales[i], groups.minima[i], integer);
+          std::abs(weight) > kept.largest)
+        throw InputError(fmt::format(
+            "{}: the tensor {} has a weight of {} (group {}), and {} reaches "
+            "to {}: build with generate.weights = f32",
+            source.tensor.file->path(), source.name, weight, i, kept.type,
+            kept.largest));
+}
+
 /// Whether a parameter has all bits of what a file has of it.
 bool isKept(const StoredTensor &source, const tfm_parameter &parameter) {
-  switch (parameter.dtype) {
-  case TFM_BF16:
+  switch (keptAs(parameter)) {
+  case StoredType::BF16:
     return source.tensor.entry->dtype == "BF16";
-  case TFM_I4:
+  case StoredType::INT4:
     return source.isInt4();
-  case TFM_I8:
+  case StoredType::INT8:
     return source.isInt8();
   default:
     return true;
@@ -478,7 +480,9 @@ bool isKept(const StoredTensor &source, const tfm_parameter &parameter) {
 void load(Model &model, const tfm_parameter &parameter,
           const StoredTensor &source) {
   const auto &[file, entry] = source.tensor;
-  const Kept kept = keptAs(parameter);
+  const Reach kept = reachOf(
+      keptAs(parameter), {parameter.shape, static_cast<size_t>(parameter.rank)},
+      parameter.output_axis);
   auto bytes = [&](size_t first, std::span<char> room) {
     file->readBytes(*entry, first, room);
   };
@@ -492,6 +496,7 @@ void load(Model &model, const tfm_parameter &parameter,
   if (source.isInt4() && parameter.dtype == TFM_I4) {
     file->requireUnchanged(source.name, *entry);
     StoredTensor::Groups groups = source.groups();
+    requireWithin(groups, source, kept);
     model.setQuantised(parameter, bytes, groups.scales, groups.minima);
     return;
   }

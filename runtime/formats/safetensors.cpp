@@ -267,6 +267,23 @@ float largestOf(StoredType type) {
   return std::numeric_limits<float>::max();
 }
 
+Reach reachOf(StoredType type, std::span<const int64_t> shape,
+              int64_t outputAxis) {
+  if (type == StoredType::BF16)
+    return {"bf16", largestOf(type)};
+  if (type == StoredType::F16)
+    return {"f16", largestOf(type)};
+  if (type == StoredType::F32 || outputAxis < 0)
+    return {"f32", largestOf(StoredType::F32)};
+  const size_t terms = OutputRows(shape, outputAxis).terms();
+  const bool isInt8 = type == StoredType::INT8;
+  // In 4 bits minima are added up apart from what is above them, which is at
+  // most twice as much: three times, and room for rounding.
+  return {std::string(isInt8 ? "int8" : "int4") + ", in sums of " +
+              std::to_string(terms) + " terms,",
+          largestWithIntegers(terms) / (isInt8 ? 1 : 4)};
+}
+
 size_t firstBeyond(std::span<const float> values, float largest) {
   // Of blocks without one compilers make vectors.
   constexpr size_t block = 4096;

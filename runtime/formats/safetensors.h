@@ -76,6 +76,16 @@ enum class StoredType { F32, BF16, F16, INT8, INT4 };
 /// between the largest weights of a group is a number, too.
 float largestOf(StoredType type);
 
+/// What a tensor is in `type`, for messages, and the largest magnitude of a
+/// value that a build can compute with.
+struct Reach {
+  std::string type;
+  float largest;
+};
+/// `outputAxis` is that of FloatTensor.
+Reach reachOf(StoredType type, std::span<const int64_t> shape,
+              int64_t outputAxis);
+
 /// The position of the first value whose magnitude is beyond `largest`; the
 /// size where there is none.
 size_t firstBeyond(std::span<const float> values, float largest);

@@ -125,6 +125,11 @@ float weightOf(uint16_t scale, uint16_t minimum, int integer) {
                             double{fromBFloat16(scale)} * integer);
 }
 
+float largestWithIntegers(size_t terms) {
+  return std::numeric_limits<float>::max() /
+         (largest * static_cast<float>(terms));
+}
+
 OutputRows::OutputRows(std::span<const int64_t> shape, int64_t axis) {
   size_t rank = shape.size();
   auto inner = static_cast<size_t>(shape[rank - 1]);

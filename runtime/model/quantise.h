@@ -53,6 +53,10 @@ constexpr size_t groupedBytes(size_t terms) {
 /// and a minimum of bf16.
 float weightOf(uint16_t scale, uint16_t minimum, int integer);
 
+/// Below it sums of so many weights are numbers that products multiply by
+/// integers to 127, whose scale comes behind them.
+float largestWithIntegers(size_t terms);
+
 /// A tensor of weights [..., X, Y] as products see it: `outputs` rows of
 /// `terms`, wherever they lie. The axes before the last two count as outputs.
 class OutputRows {
