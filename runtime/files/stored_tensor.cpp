@@ -272,10 +272,14 @@ StoredTensor::Groups StoredTensor::groups() const {
   std::vector<float> minima =
       readTable(*minimum, minimumName(), "minimum",
                 [](float value) { return std::isfinite(value); });
-  Groups groups;
-  for (size_t i = 0; i < scales.size(); ++i) {
-    groups.scales.push_back(toBFloat16(scales[i]));
-    groups.minima.push_back(toBFloat16(minima[i]));
+  Groups groups{std::vector<uint16_t>(scales.size()),
+                std::vector<uint16_t>(minima.size())};
+  std::ranges::transform(scales, groups.scales.begin(), toBFloat16);
+  std::ranges::transform(minima, groups.minima.begin(), toBFloat16);
+  if (boundOfWeights(groups.scales, groups.minima) <=
+      largestOf(StoredType::INT4))
+    return groups;
+  for (size_t i = 0; i < scales.size(); ++i)
     // The largest may be a step beyond what it stands for.
     if (!std::isfinite(weightOf(groups.scales[i], groups.minima[i], 15)) ||
         std::abs(fromBFloat16(groups.minima[i])) > largestOf(StoredType::INT4))
@@ -283,7 +287,6 @@ StoredTensor::Groups StoredTensor::groups() const {
           "{}: the weights of {} overflow (group {}: the scale {} and the "
           "minimum {}): the file is damaged; export or download it again",
           tensor.file->path(), name, i, scales[i], minima[i]));
-  }
   return groups;
 }
 

@@ -452,6 +452,8 @@ void requireWithin(const std::vector<float> &scales, const StoredTensor &source,
 /// And of the groups of 4 bits.
 void requireWithin(const StoredTensor::Groups &groups,
                    const StoredTensor &source, const Reach &kept) {
+  if (boundOfWeights(groups.scales, groups.minima) <= kept.largest)
+    return;
   for (size_t i = 0; i < groups.scales.size(); ++i)
     for (int integer : {0, 15})
       if (float weight = weightOf(groups.scales[i], groups.minima[i], integer);

@@ -125,6 +125,19 @@ float weightOf(uint16_t scale, uint16_t minimum, int integer) {
                             double{fromBFloat16(scale)} * integer);
 }
 
+/// Of numbers of bf16, whose magnitudes are in the order of their bits.
+static float largestMagnitude(std::span<const uint16_t> numbers) {
+  uint16_t largest = 0;
+  for (uint16_t number : numbers)
+    largest = std::max<uint16_t>(largest, number & 0x7fff);
+  return fromBFloat16(largest);
+}
+
+double boundOfWeights(std::span<const uint16_t> scales,
+                      std::span<const uint16_t> minima) {
+  return largestMagnitude(minima) + 15.0 * largestMagnitude(scales);
+}
+
 float largestWithIntegers(size_t terms) {
   return std::numeric_limits<float>::max() /
          (largest * static_cast<float>(terms));

@@ -53,6 +53,10 @@ constexpr size_t groupedBytes(size_t terms) {
 /// and a minimum of bf16.
 float weightOf(uint16_t scale, uint16_t minimum, int integer);
 
+/// No weight that integers stand for in any of these groups is larger.
+double boundOfWeights(std::span<const uint16_t> scales,
+                      std::span<const uint16_t> minima);
+
 /// Below it sums of so many weights are numbers that products multiply by
 /// integers to 127, whose scale comes behind them.
 float largestWithIntegers(size_t terms);
