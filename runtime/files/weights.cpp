@@ -257,11 +257,13 @@ private:
                          parameters[other.own[0]]->name);
       return;
     case TensorMatching::Kind::Unexpected:
-      if (unmatched)
+      if (unmatched) {
         unmatched->leftOut.push_back(tensor.name);
-      else
-        problems.push_back(tensor.name + " is not a parameter of " +
-                           (part.empty() ? "this model" : part));
+        return;
+      }
+      ++unexpected;
+      problems.push_back(tensor.name + " is not a parameter of " +
+                         (part.empty() ? "this model" : part));
     }
   }
 
@@ -303,14 +305,15 @@ private:
                  : fmt::format("`export --part {}` of the program that "
                                "trained them writes one alone",
                                partOf(matching.prefix.text));
-    return "Use the binary that was built for these weights, or name other "
-           "weights" +
-           std::string(
-               missing.size() == problems.size() &&
-                       missing.size() < sources.size()
-                   ? ". If what is missing is new, such as corrections, "
-                     "`train --init` with --partial begins it fresh"
-                   : "");
+    std::string advice = "Use the binary that was built for these weights, or "
+                         "name other weights";
+    if (missing.size() == problems.size() && missing.size() < sources.size())
+      advice += ". If what is missing is new, such as corrections, `train "
+                "--init` with --partial begins it fresh";
+    if (unexpected == problems.size())
+      advice += ". If what is no parameter may be left out, such as buffers, "
+                "--partial does so";
+    return advice;
   }
 
   static std::string withList(std::string message,
@@ -363,6 +366,7 @@ private:
   const TensorMatching matching;
   /// Why these are the weights of another model, and why they are none.
   std::vector<std::string> problems, damages;
+  size_t unexpected = 0; ///< problems: tensors that are no parameters
   /// Which parameters no file has.
   std::vector<std::string> missing;
 };

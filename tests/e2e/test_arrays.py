@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import pathlib
 import random
 import shutil
 import subprocess
@@ -512,6 +513,42 @@ train { batch = 1, S = 2, steps = 1, loss = mse }
                 ({"more": ("F32", [1, 2, 8], [0] * 16)}, "[B, S, 2*wide]\n")):
             save_arrays(self.path("square.safetensors"), {**good, **array})
             self.refused(message, model, "train", "--out", "none")
+
+    def test_weights_with_a_buffer_more(self):
+        model = self.build("scaled", '''
+model Scaled {
+  param w: [2] = 1.0
+  forward(x: [B, 2]) -> [B, 2] { return x * w }
+}
+data arrays("scaled.safetensors")
+train { batch = 2, steps = 1, loss = mse() }
+''')
+        save_arrays(self.path("x.safetensors"), {"x": ("F32", [1, 2], [3, 4])})
+        save_arrays(self.path("buffered.safetensors"), {"w": ("F32", [2], [5, 6]), "seen": ("F32", [1], [7])})
+        predict = (model, "predict", "--weights", "buffered.safetensors", "--data", "x.safetensors", "-o", "y.safetensors")
+        self.refused("seen is not a parameter of this model\nUse the binary that was built for these weights, or name other "
+                     "weights. If what is no parameter may be left out, such as buffers, --partial does so\n", *predict)
+        self.ok(*predict, "--partial")
+        self.assertEqual(load_arrays(self.path("y.safetensors")), {"output": ("F32", [1, 2], [15, 24])})
+
+    def test_a_loss_of_the_whole_batch(self):
+        text = '''
+model Whole {
+  param w: [2] = 1.0
+  forward(x: [B, 2]) -> [B, 2] { return x * w }
+  loss(x: [B, 2]) { return %s }
+}
+data arrays("whole.safetensors")
+train { batch = 2, steps = 1, shuffle = false }
+'''
+        number = 'rearrange(sum(sum(forward(x)), axis = 0), "1 1 ->")'
+        pathlib.Path(self.path("number.tfm")).write_text(text % number)
+        refused = tfmc("check", self.path("number.tfm"))
+        self.assertIn("a loss of the whole batch is given to each example, `rearrange(loss, \"-> B\", B = B)`\n", refused.stderr)
+        model = self.build("whole", text % f'rearrange({number}, "-> B", B = B)')
+        save_arrays(self.path("whole.safetensors"), {"x": ("F32", [2, 2], [1, 2, 3, 4])})
+        self.ok(model, "train", "--out", "whole_run")
+        self.assertEqual(losses_of(self.path("whole_run")), [10])
 
     def test_predictions_that_are_no_numbers(self):
         model = self.build("roots", '''

@@ -1483,7 +1483,7 @@ class Build(unittest.TestCase):
 
     def test_what_does_not_exist_yet_is_refused(self):
         result = tfmc("report", MODELS / "addition.tfm", "--target", "cuda", "--memory", "--processes", "2")
-        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.returncode, USAGE)
         self.assertEqual(result.stderr, "tfmc: error: what processes on GPUs share is not predicted: --processes is for "
                          "`--target cpu`\n")
         for command in ("build", "report"):

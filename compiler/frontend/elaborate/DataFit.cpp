@@ -175,8 +175,13 @@ bool DataFit::isLossPerTarget(const SymbolicTensor &losses,
                "`loss` gives one number for each example, [B], or several, "
                "[B, T], but this is " +
                    showShape(losses.dims, losses.elem))
-        .help("the mean over them is taken behind it: of examples whose "
-              "number of losses differs give 0 to those that do not count");
+        .help(losses.dims.empty()
+                  ? "the mean over them is taken behind it: a loss of the "
+                    "whole batch is given to each example, `rearrange(loss, "
+                    "\"-> B\", B = B)`"
+                  : "the mean over them is taken behind it: of examples whose "
+                    "number of losses differs give 0 to those that do not "
+                    "count");
     return false;
   }
   reporter

@@ -101,9 +101,9 @@ static const Habit names[] = {
     {"pow square", "powers are written `x ** 2`"},
     {"clamp clip", "write `min(max(x, low), high)`"},
     {"add sub mul div", "write `a + b`, `a - b`, `a * b`, `a / b`"},
-    {"norm", "write `sqrt(sum(x ** 2))`, or `rms_normalize(x)`; what the norm "
-             "of all gradients is clipped to is a number, `train { clip = 1.0 "
-             "}`"},
+    {"norm", "write `sqrt(sum(x ** 2) + 1e-12)`, where the small number is "
+             "for rows of zeros, or `rms_normalize(x)`; what the norm of all "
+             "gradients is clipped to is a number, `train { clip = 1.0 }`"},
     {"clip_grad_norm clip_grad_norm_ clip_by_global_norm global_norm",
      "what the norm of all gradients is clipped to is a number, `train { clip "
      "= 1.0 }`"},
@@ -138,7 +138,7 @@ static const Habit names[] = {
      "`dropout(x, rate)` acts while training, and parameters begin with "
      "`normal(0.02)`"},
     {"cosine_similarity",
-     "write `sum(a * b) / sqrt(sum(a ** 2) * sum(b ** 2))`"},
+     "write `sum(a * b) / sqrt(sum(a ** 2) * sum(b ** 2) + 1e-12)`"},
     {"l1_loss", "write `mean(abs(a - b))`"},
     {"kl_div", "of `p = log_softmax(a)` and `q = log_softmax(b)` it is "
                "`sum(exp(p) * (p - q))`"},
@@ -201,8 +201,10 @@ static const Habit names[] = {
      "Linear(16, 8)]`; `repeat(n) Block(width)` makes equal layers"},
     {"Identity", "leave it out, or write `if condition then layer(x) else x`"},
     {"Conv1d Conv2d Conv LSTM GRU RNN",
-     "there are no convolutions and no recurrent layers; `Conv1D(inputs, "
-     "outputs)` is a dense layer as GPT-2 stores it"},
+     "there is no such layer to call: a convolution is a `Linear` over patches "
+     "that `rearrange` makes, or over `concat` of what `shift` moves along an "
+     "axis; a linear recurrence is a `scan`, another one a `repeat` over time; "
+     "`Conv1D(inputs, outputs)` is a dense layer as GPT-2 stores it"},
     {"CrossEntropyLoss MSELoss",
      "the loss stands in the recipe: `train { loss = cross_entropy() }`"},
 };

@@ -340,7 +340,7 @@ static int report(ReportArguments arguments) {
     if (!arguments.processes.empty() && target->exchangesOnDevices()) {
       messages() << "tfmc: error: what processes on GPUs share is not "
                     "predicted: --processes is for `--target cpu`\n";
-      return 1;
+      return 2;
     }
   }
   std::vector<SweepAxis> axes = sweepAxes(arguments);
