@@ -13,6 +13,7 @@
 #include "runtime/commands/crash.h"
 #include "runtime/commands/usage.h"
 #include "runtime/device/choose_device.h"
+#include "runtime/device/gpus.h"
 #include "runtime/device/variant.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/recipe.h"
@@ -24,6 +25,7 @@
 #include "runtime/support/utf8.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cmath>
@@ -577,6 +579,21 @@ void leaveTreesToProcessors(const tfm_model &model, TrainCommand &command) {
   command.device = "cpu";
 }
 
+/// What this process would compute on, or processors where another one has no
+/// GPU: they exchange what lies on GPUs, or what does not.
+tfm_model likeAll(const tfm_model &own, const tfm_model &model,
+                  Processes &processes) {
+  const Gathered<int32_t> onGpu =
+      processes.gather(int32_t{chooseVariant(own).image_count > 0});
+  const auto *without = std::ranges::find(onGpu, 0);
+  if (without == onGpu.end())
+    return own;
+  if (processes.isFirst() && std::ranges::count(onGpu, 1) > 0)
+    say(fmt::format("note: no GPU is used: {} has none that runs this build\n",
+                    processes.name(static_cast<int>(without - onGpu.begin()))));
+  return modelFor(model, "cpu");
+}
+
 void execute(const tfm_model &model, const std::string &command,
              Commands &commands, std::unique_ptr<Processes> &processes) {
   // A file that would grow past `ulimit -f` is an error of writing it.
@@ -611,7 +628,10 @@ void execute(const tfm_model &model, const std::string &command,
     settleRuns(commands);
   auto on = [&](const CommonOptions &options) {
     // Of several processes each has a GPU of its own.
-    return modelFor(model, options.device, /*runs=*/!processes);
+    tfm_model own = modelFor(model, options.device, /*runs=*/!processes);
+    return processes && tfm_gpus && options.device == "auto"
+               ? likeAll(own, model, *processes)
+               : own;
   };
   // Nobody reads before the first process has written.
   if (processes)

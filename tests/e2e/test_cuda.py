@@ -553,6 +553,16 @@ train { steps = 4, accumulate = 2, optimizer = sgd(lr = 0.1) }
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, r"GPUs of several processes exchange gradients by NCCL, and it cannot be "
                          r"loaded \(\S+libnccl\.so\.2: file too short\): install it")
+        # Nobody asks for GPUs, and not all processes have one: none uses it.
+        script = self.folder / "some.sh"
+        script.write_text("#!/bin/sh\n[ $OMPI_COMM_WORLD_RANK = 1 ] && unset LD_LIBRARY_PATH\n"
+                          "exec ./shared train --threads 1 --steps 2 --out some\n")
+        script.chmod(0o755)
+        _, launcher = MPI_LIBRARIES["Open MPI"]
+        result = run(*launcher, 2, script, cwd=self.folder, environment={
+            **MPI_ENVIRONMENT, "LD_LIBRARY_PATH": str(EMULATED), "TFM_EMULATED_KERNELS": str(self.folder / "shared.mlir")})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, r"^note: no GPU is used: process 1 \(\S+\) has none that runs this build\n")
         # In an order that NCCL does not know, nor does one GPU.
         self.build("shared", "train.accumulate=4", "train.sum=tree")
         result = self.run_on("auto", "train", "--steps", "2", "--out", "trees", name="shared")

@@ -360,14 +360,19 @@ TEST(CudaDevice, SaysWhyItDoesNotRun) {
   std::string needs =
       "Toy needs " + byteText(gpu.model.variants[0].arena_bytes);
   EXPECT_EQ(said("cuda"),
-            needs + " of memory, and Fake has 100 bytes left of 1.0 GiB: its "
+            needs + " of memory, and Fake has 100 bytes left of 1.0 GiB: end "
+                    "what else uses that GPU, or name another one, such as "
+                    "--device cuda:1; or run with --device cpu");
+  const auto all = std::exchange(fake.memory, 100);
+  EXPECT_EQ(said("cuda"),
+            needs + " of memory, and Fake has 100 bytes left of 100 bytes: its "
                     "weights alone take 840 bytes: build a smaller model, or "
                     "with fewer bits (generate.weights, now f32); or run with "
                     "--device cpu");
-  fake.left = 30000;
+  fake.left = fake.memory = 30000;
   for (bool trains : {false, true})
     EXPECT_EQ(said("cuda", trains),
-              needs + " of memory, and Fake has 29.3 KiB left of 1.0 GiB: " +
+              needs + " of memory, and Fake has 29.3 KiB left of 29.3 KiB: " +
                   (trains ? "most of what may be less is activations: build it "
                             "with a smaller train.batch (now 4; a larger "
                             "train.accumulate, now 3, makes up for it) or "
@@ -376,7 +381,7 @@ TEST(CudaDevice, SaysWhyItDoesNotRun) {
                           : "some of it is for training alone: a build without "
                             "the `train` block takes less") +
                   "; or run with --device cpu");
-  fake.left = fake.memory;
+  fake.left = fake.memory = all;
   fake.gpus = 0;
   EXPECT_EQ(said("cuda"),
             "the NVIDIA driver finds no GPU: run with --device cpu");
