@@ -94,8 +94,13 @@ static NamePrefix findPrefix(const std::set<std::string> &modelNames,
   for (const StoredShape &tensor : stored) {
     ptrdiff_t plain = matches({}, tensor);
     bestCount += plain;
-    if (std::string part = firstPart(tensor.name); !part.empty())
-      gained[part] += matches({part, false}, tensor) - plain;
+    // Of one part, `module.`, or of two, `module._orig_mod.`.
+    size_t dot = tensor.name.find('.');
+    for (int parts = 0; parts < 2 && dot != std::string::npos; ++parts) {
+      const std::string prefix = tensor.name.substr(0, dot + 1);
+      gained[prefix] += matches({prefix, false}, tensor) - plain;
+      dot = tensor.name.find('.', dot + 1);
+    }
   }
   // No prefix comes first and wins where nothing is better.
   const ptrdiff_t plainCount = bestCount;

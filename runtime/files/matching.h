@@ -88,9 +88,9 @@ struct TensorMatching {
   std::vector<Other> others;
 };
 
-/// Matches by name. The prefix is the one, of those that a common first part
-/// suggests, with which most names agree; `family` is that of the model's
-/// description, or empty.
+/// Matches by name. The prefix is the one, of those that a common first part,
+/// or the first two of the files, suggest, with which most names agree;
+/// `family` is that of the model's description, or empty.
 TensorMatching matchTensors(std::span<const ModelTensor> own,
                             std::span<const StoredShape> stored,
                             const std::string &family);

@@ -89,6 +89,10 @@ TEST(Against, AgreesWithAndWithoutPrefix) {
   EXPECT_EQ(prefixed.prefix, "transformer.");
   EXPECT_EQ(textOf(prefixed), "dir: 9 of 9 tensors match in name, shape and "
                               "type (under the prefix `transformer.`)\n");
+  Comparison wrapped =
+      compareWithCheckpoint(report, agreeing(report, "module._orig_mod."));
+  EXPECT_TRUE(wrapped.agrees());
+  EXPECT_EQ(wrapped.prefix, "module._orig_mod.");
 }
 
 TEST(Against, TheModelMayHaveThePrefix) {
