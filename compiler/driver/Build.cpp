@@ -177,9 +177,11 @@ writeText(llvm::StringRef path,
 }
 
 /// Where `Emit::Asm` puts forms of kernels for sm_90a: `kernels.sm_90a.ptx`
-/// beside `kernels.ptx`; nowhere, empty, beside what is no file.
+/// beside `kernels.ptx`; nowhere, empty, beside what is no file, or what standard
+/// output was redirected to.
 std::string formsPath(llvm::StringRef path) {
-  if (path == "-" || isDevice(path))
+  if (path == "-" || path == "/dev/stdout" || path.starts_with("/dev/fd/") ||
+      isDevice(path))
     return "";
   llvm::StringRef ending = llvm::sys::path::extension(path);
   return (path.drop_back(ending.size()) + ".sm_90a" + ending).str();

@@ -7,11 +7,12 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-from support import (BUILD, MODELS, MPI_ENVIRONMENT, MPI_LIBRARIES, ROOT, USAGE, load_arrays, main, run, save_arrays,
+from support import (BUILD, MODELS, MPI_ENVIRONMENT, MPI_LIBRARIES, ROOT, TFMC, USAGE, load_arrays, main, run, save_arrays,
                      tfmc)
 
 HERE = Path(__file__).resolve().parent
@@ -144,8 +145,17 @@ class Ptx(unittest.TestCase):
         result = tfmc("build", MODELS / "gpt2.tfm", "--target", "cuda", "--emit", "asm", "-D", "layers=1",
                       "-D", "generate.weights=bf16")
         self.assertIn(".visible .entry", result.stdout)
-        self.assertIn("note: what GPUs of compute capability 9.0 run instead of some of these kernels is left out",
-                      result.stderr)
+        left_out = "note: what GPUs of compute capability 9.0 run instead of some of these kernels is left out"
+        self.assertIn(left_out, result.stderr)
+        # Nor is it written beside what standard output was redirected to.
+        with tempfile.TemporaryDirectory() as folder, open(Path(folder) / "kernels.ptx", "w") as file:
+            for name in "/dev/stdout", "/dev/fd/1":
+                result = subprocess.run([TFMC, "build", MODELS / "gpt2.tfm", "--target", "cuda", "--emit", "asm", "-D", "layers=1",
+                                         "-D", "generate.weights=bf16", "-o", name], stdout=file, stderr=subprocess.PIPE,
+                                        text=True, check=False)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn(left_out, result.stderr)
+                self.assertEqual(list(Path("/dev").glob("*sm_90a*")), [])
 
     def test_no_object_files(self):
         for kind in ("llvm", "obj", "shared"):
