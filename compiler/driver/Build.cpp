@@ -177,8 +177,8 @@ writeText(llvm::StringRef path,
 }
 
 /// Where `Emit::Asm` puts forms of kernels for sm_90a: `kernels.sm_90a.ptx`
-/// beside `kernels.ptx`; nowhere, empty, beside what is no file, or what standard
-/// output was redirected to.
+/// beside `kernels.ptx`; nowhere, empty, beside what is no file, or what
+/// standard output was redirected to.
 std::string formsPath(llvm::StringRef path) {
   if (path == "-" || path == "/dev/stdout" || path.starts_with("/dev/fd/") ||
       isDevice(path))
@@ -333,7 +333,7 @@ BuildStatus Builder::chooseTargets() {
   }
   llvm::Expected<std::vector<const KernelTarget *>> processors =
       KernelTarget::variants("cpu", options.cpu);
-  if (!processors) // this machine's own is nothing that anybody has written
+  if (!processors) // this machine's own is what is taken where none is named
     return fail(llvm::toString(processors.takeError()),
                 options.cpu == "native" ? BuildStatus::InputError
                                         : BuildStatus::WrongUsage);

@@ -262,7 +262,7 @@ static std::string obstacle(mlir::ModuleOp schedule, int64_t batch,
   mlir::FailureOr<int64_t> steps = microSteps(schedule);
   if (failed(steps) ||
       !schedule.lookupSymbol<sched::ProgramOp>(nameOf(ProgramKind::Train)))
-    return "train nothing: that takes a `train` block, and "
+    return "cannot train: that takes a `train` block, and "
            "generate.weights = f32";
   bool divides = *steps % count == 0;
   std::string other = MicroBatches{batch, *steps}.adviceFor(count);

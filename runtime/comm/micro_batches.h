@@ -20,8 +20,8 @@ struct MicroBatches {
 
   int64_t sequences() const { return batch * accumulate; }
   /// The update of the same sequences in micro-batches that so many processes
-  /// can share, as large as they can be; where there is none, the next larger
-  /// one of micro-batches that are no larger than these.
+  /// can share, as large as they can be; where there is none, a larger one of
+  /// the fewest micro-batches that are no larger than these.
   MicroBatches sharedBy(int64_t processes) const {
     for (int64_t count = processes; count <= sequences(); count += processes)
       if (sequences() % count == 0)

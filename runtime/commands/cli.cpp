@@ -580,15 +580,23 @@ void leaveTreesToProcessors(const tfm_model &model, TrainCommand &command) {
 }
 
 /// What this process would compute on, or processors where another one has no
-/// GPU: they exchange what lies on GPUs, or what does not.
+/// GPU and nobody has named any: all of them compute alike, and those that
+/// train exchange what lies on GPUs, or what does not.
 tfm_model likeAll(const tfm_model &own, const tfm_model &model,
-                  Processes &processes) {
+                  const std::string &device, Processes &processes) {
   const Gathered<int32_t> onGpu =
       processes.gather(int32_t{chooseVariant(own).image_count > 0});
   const auto *without = std::ranges::find(onGpu, 0);
-  if (without == onGpu.end())
+  const auto *with = std::ranges::find(onGpu, 1);
+  if (without == onGpu.end() || with == onGpu.end())
     return own;
-  if (processes.isFirst() && std::ranges::count(onGpu, 1) > 0)
+  if (processes.sum(device != "auto") > 0)
+    throw AgreedError(fmt::format(
+        "{} computes on a GPU, and {} does not: give all of them the same "
+        "--device",
+        processes.name(static_cast<int>(with - onGpu.begin())),
+        processes.name(static_cast<int>(without - onGpu.begin()))));
+  if (processes.isFirst())
     say(fmt::format("note: no GPU is used: {} has none that runs this build\n",
                     processes.name(static_cast<int>(without - onGpu.begin()))));
   return modelFor(model, "cpu");
@@ -629,8 +637,8 @@ void execute(const tfm_model &model, const std::string &command,
   auto on = [&](const CommonOptions &options) {
     // Of several processes each has a GPU of its own.
     tfm_model own = modelFor(model, options.device, /*runs=*/!processes);
-    return processes && tfm_gpus && options.device == "auto"
-               ? likeAll(own, model, *processes)
+    return processes && tfm_gpus
+               ? likeAll(own, model, options.device, *processes)
                : own;
   };
   // Nobody reads before the first process has written.
@@ -648,7 +656,7 @@ void execute(const tfm_model &model, const std::string &command,
   } else if (command == "predict") {
     predict(on(commands.prediction), commands.prediction);
   } else if (command == "data") {
-    showData(model, commands.data);
+    showData(withoutCode(modelFor(model, "cpu")), commands.data);
   } else if (command == "logits") {
     writeLogits(on(commands.logits), commands.logits, commands.logitsPath);
   } else if (command == "export") {
@@ -746,7 +754,8 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
         processes.get(),
         fmt::format("out of memory: {} takes up to {} (`info` shows what for), "
                     "and its data and tokenizer more, but there is {}",
-                    model.name, byteText(chooseVariant(model).arena_bytes),
+                    model.name,
+                    byteText(chooseVariant(withoutCode(model)).arena_bytes),
                     byteText(memoryLimit())));
   } catch (const std::exception &error) {
     leaveWithBug(error.what());

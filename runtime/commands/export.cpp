@@ -197,8 +197,7 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
         loadParameters(model, weights, command.partial ? &unmatched : nullptr);
     requireAll(command, unmatched);
     const std::string &last = written.starts_with("int") ? written : kept;
-    if (std::string note = requantisedNote(weights, kept, last);
-        command.speaks() && !note.empty())
+    if (std::string note = requantisedNote(weights, kept, last); !note.empty())
       say("note: " + printable(note) + "\n");
   }
   // Written as it is kept it is what another build would write.

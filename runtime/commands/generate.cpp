@@ -368,8 +368,9 @@ void Session::write(const std::string &origin) {
 void Session::readMessage(std::string_view typed, const std::string &origin) {
   messages.push_back(
       {{"role", "user"}, {"content", replaceInvalidUtf8(unescape(typed))}});
-  std::vector<int32_t> next = reader.tokens(
-      chat->render({messages, nullptr}, std::time(nullptr)), "the prompt");
+  std::vector<int32_t> next =
+      reader.tokens(chat->render({messages, nullptr}, std::time(nullptr)),
+                    isTerminal ? "the prompt" : origin);
   checkLength(next, origin, logits, options);
   sequence = std::move(next);
 }
@@ -412,14 +413,15 @@ void noteLookahead(const Model &model, GenerateOptions &options, bool speaks) {
 
 /// Who continues some of the texts draws as the others do.
 void requireSameOptions(Processes &processes, const GenerateOptions &options,
-                        int64_t count) {
+                        const GenerateCommand &command) {
   const SamplerOptions &sampler = options.sampler;
   uint64_t seed = options.isNamedSeed ? options.seed : 0;
   std::string told = fmt::format(
-      "{} {} {} {} {} {} {} {} {} {} {} {} {}", count, options.tokens,
-      options.stopWhenFull, options.logprobs, options.lookahead, seed,
-      sampler.repeatPenalty, sampler.temperature, sampler.topK, sampler.topP,
-      sampler.minP, sampler.typicalP, sampler.greedy);
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", command.count,
+      command.ignoreEos, command.chat, options.tokens, options.stopWhenFull,
+      options.logprobs, options.lookahead, seed, sampler.repeatPenalty,
+      sampler.temperature, sampler.topK, sampler.topP, sampler.minP,
+      sampler.typicalP, sampler.greedy);
   pack(told, options.stop.size());
   for (const std::string &stop : options.stop)
     pack(told, stop);
@@ -538,7 +540,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   loadWeights(command, model);
   // Only now, as who lacks the weights lacks the files beside them, too.
   if (processes) {
-    requireSameOptions(*processes, options, command.count);
+    requireSameOptions(*processes, options, command);
     requireSamePrompts(*processes, prompts, reader);
     options.seed = processes->ofFirst(options.seed); // that nobody has named
   }

@@ -26,7 +26,7 @@ namespace {
 /// Tokens a second, with those of a stop text and an end token: they took their
 /// time, too.
 double speedOf(const Generated &text) {
-  return static_cast<double>(text.drawn) / text.seconds;
+  return text.drawn == 0 ? 0 : static_cast<double>(text.drawn) / text.seconds;
 }
 
 std::string speedText(double speed) {

@@ -10,6 +10,7 @@
 #include "runtime/device/cpu_features.h"
 #include "runtime/support/error.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <stdexcept>
 #include <utility>
@@ -108,7 +109,7 @@ const tfm_variant &chooseVariant(const tfm_model &model,
                  stderr);
     return *found;
   }
-  // The one that lacks least, and what.
+  // The one that lacks fewest, and what.
   std::string least, lacking;
   for (int64_t i = 0; i < model.variant_count; ++i) {
     const tfm_variant &variant = model.variants[i];
@@ -121,7 +122,8 @@ const tfm_variant &chooseVariant(const tfm_model &model,
           " needs; build it with code without them, too: `tfmc build --cpu " +
           std::string(name.substr(0, name.rfind("+amx"))) + "`");
     std::string lacks = missingFeatures(variant.features, machine);
-    if (i == 0 || lacks.size() <= lacking.size()) {
+    if (i == 0 ||
+        std::ranges::count(lacks, ',') <= std::ranges::count(lacking, ',')) {
       least = name;
       lacking = std::move(lacks);
     }

@@ -610,17 +610,20 @@ std::string requantisedNote(const WeightFiles &weights,
     return type == (stored.isInt8() ? "int8" : "int4") &&
            (build == type || (build == "f32" && stored.staysQuantised()));
   };
-  const char *why = nullptr;
+  auto note = [&](const char *why) {
+    return "the weights of " + weights.path() + " are requantised: " + why +
+           type;
+  };
   for (const auto &[name, tensor] : weights.tensors()) {
     StoredTensor stored(weights, name);
     if (isBlockType(tensor.entry->dtype))
-      why = "its blocks are not those of ";
-    else if ((stored.isInt8() || stored.isInt4()) && !stays(stored))
-      why = "its integers are not kept as those of ";
+      return note("its blocks are not those of ");
+    // What is none of the model's may be damaged.
+    if ((stored.isInt8() || stored.isInt4()) &&
+        stored.tableProblems().empty() && !stays(stored))
+      return note("its integers are not kept as those of ");
   }
-  return why ? "the weights of " + weights.path() + " are requantised: " + why +
-                   type
-             : "";
+  return "";
 }
 
 bool loadParameters(Model &model, const WeightFiles &weights,

@@ -95,8 +95,8 @@ std::string requantisedNote(const WeightFiles &weights,
 /// zero: never half of them. With `unmatched` what only one of them has is put
 /// there, as long as they have anything in common; a parameter of the model
 /// keeps its value then. Of a `part` (parts.h) its parameters alone are loaded,
-/// of files whose names are those within it. Returns whether each value is kept
-/// as the files have it, and none is rounded to fewer bits.
+/// of files whose names are those within it. Returns whether the files have
+/// each of them as it is kept, or it is kept in f32.
 bool loadParameters(Model &model, const WeightFiles &weights,
                     Unmatched *unmatched = nullptr,
                     const std::string &part = "");

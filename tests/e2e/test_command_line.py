@@ -111,6 +111,7 @@ class Usage(unittest.TestCase):
             self.assertEqual([variant["chosen"] for variant in variants], [False, False])
             exported = run(target, "export", "--weights", "run", "--dtype", "bf16", "-o", "w.safetensors", cwd=folder)
             self.assertEqual(exported.returncode, 0, exported.stderr)
+            self.assertEqual(run(target, "data", cwd=folder).returncode, 0)
             refused = run(target, "train", "--out", "other", cwd=folder)
             self.assertEqual(refused.returncode, 1)
             self.assertIn("error: " + told, refused.stderr)

@@ -565,14 +565,22 @@ train { steps = 4, accumulate = 2, optimizer = sgd(lr = 0.1) }
                          r"loaded \(\S+libnccl\.so\.2: file too short\): install it")
         # Nobody asks for GPUs, and not all processes have one: none uses it.
         script = self.folder / "some.sh"
-        script.write_text("#!/bin/sh\n[ $OMPI_COMM_WORLD_RANK = 1 ] && unset LD_LIBRARY_PATH\n"
-                          "exec ./shared train --threads 1 --steps 2 --out some\n")
+        nothing = self.folder / "nothing"
+        nothing.mkdir()
+        (nothing / "libcuda.so.1").touch()
+        script.write_text(f"#!/bin/sh\n[ $OMPI_COMM_WORLD_RANK = 1 ] && export LD_LIBRARY_PATH={nothing}\n"
+                          "exec ./shared train --threads 1 --steps 2 --out some $(eval echo \\$DEVICE$OMPI_COMM_WORLD_RANK)\n")
         script.chmod(0o755)
         _, launcher = MPI_LIBRARIES["Open MPI"]
-        result = run(*launcher, 2, script, cwd=self.folder, environment={
-            **MPI_ENVIRONMENT, "LD_LIBRARY_PATH": str(EMULATED), "TFM_EMULATED_KERNELS": str(self.folder / "shared.mlir")})
+        environment = {**MPI_ENVIRONMENT, "LD_LIBRARY_PATH": str(EMULATED), "TFM_EMULATED_KERNELS": str(self.folder / "shared.mlir")}
+        result = run(*launcher, 2, script, cwd=self.folder, environment=environment)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertRegex(result.stderr, r"^note: no GPU is used: process 1 \(\S+\) has none that runs this build\n")
+        self.assertIn("note: no GPU is used: process 1 (", result.stderr)
+        # Where one of them has named its own all are told.
+        result = run(*launcher, 2, script, cwd=self.folder, environment={**environment, "DEVICE1": "--device=cpu"})
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"error: process 0 \(\S+\) computes on a GPU, and process 1 \(\S+\) does not: give all "
+                         "of them the same --device\n")
         # In an order that NCCL does not know, nor does one GPU.
         self.build("shared", "train.accumulate=4", "train.sum=tree")
         result = self.run_on("auto", "train", "--steps", "2", "--out", "trees", name="shared")

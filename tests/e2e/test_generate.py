@@ -470,6 +470,7 @@ class ManyTexts(Folder):
             self.assertEqual(text["ended"] == "failed", i in (2, 8))
             self.assertEqual(len(text["logprobs"]), text["tokens"])
         self.assertEqual(texts[2]["ended_by"], "wrong.txt:3: this line is empty, and so no prompt")
+        self.assertEqual((texts[2]["seconds"], texts[2]["tokens_per_second"]), (0, 0))
 
     def test_a_text_without_tokens_to_choose_ends_alone(self):
         (self.folder / "some.txt").write_text("5\n7 3\n6\n")

@@ -686,7 +686,7 @@ class WithoutALibrary(unittest.TestCase):
         # Without training it is said what that takes.
         for model, define in (("gpt2.tfm", "context=64"), ("shakespeare.tfm", "generate.weights=int8")):
             text = tfmc("report", MODELS / model, "-D", define, "--processes", "2")
-            self.assertIn("\n  2 train nothing: that takes a `train` block, and generate.weights = f32\n", text.stdout)
+            self.assertIn("\n  2 cannot train: that takes a `train` block, and generate.weights = f32\n", text.stdout)
         for arguments, message in ((("--network", "10Gbit/s"), "--processes 2,8"),
                                    (("--processes", "2", "--network", "fast"),
                                     "100Gbit/s or 12.5GB/s, in Mbit/s, Gbit/s, MB/s, GB/s, not 'fast'"),

@@ -361,8 +361,8 @@ TEST(CudaDevice, SaysWhyItDoesNotRun) {
       "Toy needs " + byteText(gpu.model.variants[0].arena_bytes);
   EXPECT_EQ(said("cuda"),
             needs + " of memory, and Fake has 100 bytes left of 1.0 GiB: end "
-                    "what else uses that GPU, or name another one, such as "
-                    "--device cuda:1; or run with --device cpu");
+                    "what else uses that GPU, or take another one; or run with "
+                    "--device cpu");
   const auto all = std::exchange(fake.memory, 100);
   EXPECT_EQ(said("cuda"),
             needs + " of memory, and Fake has 100 bytes left of 100 bytes: its "
