@@ -533,22 +533,22 @@ train { batch = 2, steps = 1, loss = mse() }
 
     def test_a_loss_of_the_whole_batch(self):
         text = '''
-model Whole {
+model Entire {
   param w: [2] = 1.0
   forward(x: [B, 2]) -> [B, 2] { return x * w }
   loss(x: [B, 2]) { return %s }
 }
-data arrays("whole.safetensors")
+data arrays("entire.safetensors")
 train { batch = 2, steps = 1, shuffle = false }
 '''
         number = 'rearrange(sum(sum(forward(x)), axis = 0), "1 1 ->")'
         pathlib.Path(self.path("number.tfm")).write_text(text % number)
         refused = tfmc("check", self.path("number.tfm"))
         self.assertIn("a loss of the whole batch is given to each example, `rearrange(loss, \"-> B\", B = B)`\n", refused.stderr)
-        model = self.build("whole", text % f'rearrange({number}, "-> B", B = B)')
-        save_arrays(self.path("whole.safetensors"), {"x": ("F32", [2, 2], [1, 2, 3, 4])})
-        self.ok(model, "train", "--out", "whole_run")
-        self.assertEqual(losses_of(self.path("whole_run")), [10])
+        model = self.build("entire", text % f'rearrange({number}, "-> B", B = B)')
+        save_arrays(self.path("entire.safetensors"), {"x": ("F32", [2, 2], [1, 2, 3, 4])})
+        self.ok(model, "train", "--out", "entire_run")
+        self.assertEqual(losses_of(self.path("entire_run")), [10])
 
     def test_predictions_that_are_no_numbers(self):
         model = self.build("roots", '''
