@@ -25,7 +25,6 @@
 #include "runtime/support/utf8.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cmath>
@@ -579,29 +578,6 @@ void leaveTreesToProcessors(const tfm_model &model, TrainCommand &command) {
   command.device = "cpu";
 }
 
-/// What this process would compute on, or processors where another one has no
-/// GPU and nobody has named any: all of them compute alike, and those that
-/// train exchange what lies on GPUs, or what does not.
-tfm_model likeAll(const tfm_model &own, const tfm_model &model,
-                  const std::string &device, Processes &processes) {
-  const Gathered<int32_t> onGpu =
-      processes.gather(int32_t{chooseVariant(own).image_count > 0});
-  const auto *without = std::ranges::find(onGpu, 0);
-  const auto *with = std::ranges::find(onGpu, 1);
-  if (without == onGpu.end() || with == onGpu.end())
-    return own;
-  if (processes.sum(device != "auto") > 0)
-    throw AgreedError(fmt::format(
-        "{} computes on a GPU, and {} does not: give all of them the same "
-        "--device",
-        processes.name(static_cast<int>(with - onGpu.begin())),
-        processes.name(static_cast<int>(without - onGpu.begin()))));
-  if (processes.isFirst())
-    say(fmt::format("note: no GPU is used: {} has none that runs this build\n",
-                    processes.name(static_cast<int>(without - onGpu.begin()))));
-  return modelFor(model, "cpu");
-}
-
 void execute(const tfm_model &model, const std::string &command,
              Commands &commands, std::unique_ptr<Processes> &processes) {
   // A file that would grow past `ulimit -f` is an error of writing it.
@@ -638,7 +614,7 @@ void execute(const tfm_model &model, const std::string &command,
     // Of several processes each has a GPU of its own.
     tfm_model own = modelFor(model, options.device, /*runs=*/!processes);
     return processes && tfm_gpus
-               ? likeAll(own, model, options.device, *processes)
+               ? tfm_gpus->likeAll(own, model, options.device, *processes)
                : own;
   };
   // Nobody reads before the first process has written.

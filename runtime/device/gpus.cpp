@@ -7,11 +7,15 @@
 
 #include "runtime/device/gpus.h"
 
+#include "runtime/device/choose_device.h"
 #include "runtime/device/nccl.h"
 #include "runtime/device/variant.h"
 #include "runtime/support/error.h"
 #include "runtime/support/memory.h"
 #include "runtime/support/progress.h"
+
+#include <algorithm>
+#include <fmt/format.h>
 
 namespace tfm {
 
@@ -62,7 +66,27 @@ static std::optional<std::string> ncclVersion() {
   }
 }
 
-static constexpr Gpus all = {canRun, make, find, ncclVersion};
+static tfm_model likeAll(const tfm_model &own, const tfm_model &model,
+                         std::string_view device, Processes &processes) {
+  const Gathered<int32_t> onGpu =
+      processes.gather(int32_t{chooseVariant(own).image_count > 0});
+  const auto *without = std::ranges::find(onGpu, 0);
+  const auto *with = std::ranges::find(onGpu, 1);
+  if (without == onGpu.end() || with == onGpu.end())
+    return own;
+  if (processes.sum(device != "auto") > 0)
+    throw AgreedError(fmt::format(
+        "{} computes on a GPU, and {} does not: give all of them the same "
+        "--device",
+        processes.name(static_cast<int>(with - onGpu.begin())),
+        processes.name(static_cast<int>(without - onGpu.begin()))));
+  if (processes.isFirst())
+    say(fmt::format("note: no GPU is used: {} has none that runs this build\n",
+                    processes.name(static_cast<int>(without - onGpu.begin()))));
+  return modelFor(model, "cpu");
+}
+
+static constexpr Gpus all = {canRun, make, find, ncclVersion, likeAll};
 const Gpus *const tfm_gpus = &all;
 
 } // namespace tfm

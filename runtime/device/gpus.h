@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace tfm {
 
@@ -32,6 +33,12 @@ struct Gpus {
   CudaProperties (*find)(const tfm_variant &variant, int number);
   /// Of NCCL's library on this machine; nothing where there is none.
   std::optional<std::string> (*ncclVersion)();
+  /// What this process would compute on, its `own`, or the processors' of
+  /// `model` where another one has no GPU and nobody has named a `device`: all
+  /// of them compute alike, and those that train exchange what lies on GPUs, or
+  /// what does not. Throws AgreedError where some have named one.
+  tfm_model (*likeAll)(const tfm_model &own, const tfm_model &model,
+                       std::string_view device, Processes &processes);
 };
 
 /// Of gpus.cpp. Models without code for GPUs define it themselves, as null, and
