@@ -469,7 +469,8 @@ void requireWithin(const StoredTensor::Groups &groups,
             kept.largest));
 }
 
-/// Whether a parameter has all bits of what a file has of it.
+/// Whether a file has a parameter in the type that it is kept in, or that is
+/// f32.
 bool isKept(const StoredTensor &source, const tfm_parameter &parameter) {
   switch (keptAs(parameter)) {
   case StoredType::BF16:

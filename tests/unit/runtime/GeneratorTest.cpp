@@ -250,6 +250,17 @@ TEST(GenerateAll, KeepsAllPlacesBusy) {
   EXPECT_EQ(two.rounds, 18u);
 }
 
+/// The numbers of the texts that fail, in their order.
+std::vector<size_t> failuresOf(LogitsSource &source,
+                               std::span<const std::vector<int32_t>> prompts,
+                               const GenerateOptions &options,
+                               Listener &listener) {
+  std::vector<size_t> failed =
+      generateAll(source, *makeBytesTokenizer(), prompts, 1, options, listener);
+  std::ranges::sort(failed);
+  return failed;
+}
+
 // One that has no token left to choose ends alone.
 TEST(GenerateAll, AFailureEndsNoOtherText) {
   GenerateOptions options = tokens(1);
@@ -267,9 +278,8 @@ TEST(GenerateAll, AFailureEndsNoOtherText) {
       options.lookahead = lookahead;
       Reciter source("ab", 1 << 20, places);
       Listener listener;
-      std::vector<size_t> failed = generateAll(source, *makeBytesTokenizer(),
-                                               prompts, 1, options, listener);
-      std::ranges::sort(failed);
+      std::vector<size_t> failed =
+          failuresOf(source, prompts, options, listener);
       EXPECT_EQ(failed, (std::vector<size_t>{0, 2}));
       ASSERT_EQ(listener.texts.size(), 3u);
       EXPECT_EQ(listener.texts[1].text, "b");
@@ -299,9 +309,8 @@ TEST(GenerateAll, LogitsThatAreNoNumbersEndOneText) {
         options.lookahead = lookahead;
         Reciter source("abcd?efghij", 1 << 20, places);
         Listener listener;
-        std::vector<size_t> failed = generateAll(source, *makeBytesTokenizer(),
-                                                 prompts, 1, options, listener);
-        std::ranges::sort(failed);
+        std::vector<size_t> failed =
+            failuresOf(source, prompts, options, listener);
         EXPECT_EQ(failed, (std::vector<size_t>{0, 1, 3}));
         ASSERT_EQ(listener.texts.size(), 4u);
         EXPECT_EQ(listener.texts[0].text, "bcd");
