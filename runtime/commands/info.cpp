@@ -48,12 +48,11 @@ static std::string deviceText(const tfm_model &model,
   if (!gpu)
     return "  threads          " + threadsText(model, variant) + "\n";
   return fmt::format(
-      "  device           {}, compute capability {}.{}, {} of memory ({:.1f}% "
-      "of it for this)\n"
+      "  device           {}, compute capability {}.{}, {} of memory, {} of "
+      "it for this\n"
       "  NCCL             {}\n",
       gpu->name, gpu->major, gpu->minor, byteText(gpu->memory),
-      100 * static_cast<double>(variant.arena_bytes) /
-          static_cast<double>(gpu->memory),
+      byteText(variant.arena_bytes),
       tfm_gpus->ncclVersion().value_or("none, which several processes need"));
 }
 

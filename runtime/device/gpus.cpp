@@ -20,13 +20,18 @@
 namespace tfm {
 
 static bool canRun(const tfm_model &model, bool runs) {
-  auto notUsed = [](const std::string &why) {
-    say("note: no GPU is used: " + why + "\n");
+  int count = 1;
+  auto notUsed = [&](const std::string &why) {
+    std::string_view others =
+        count > 1 ? " (the first one is looked at; --device cuda:1 is the next)"
+                  : "";
+    say(fmt::format("note: no GPU is used{}: {}\n", others, why));
     return false;
   };
   try {
     const tfm_variant &variant = chooseVariant(model);
     CudaDriver driver;
+    count = countGpus(driver);
     CudaProperties gpu = findGpu(driver, 0);
     requireImage(variant, gpu);
     uint64_t left = gpu.memory;

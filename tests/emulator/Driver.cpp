@@ -13,6 +13,7 @@
 //   TFM_EMULATED_KERNELS     a file with the module of kernels that the
 //                            program's images were made of, as they are before
 //                            PTX
+//   TFM_EMULATED_COUNT       how many alike GPUs there are, 1 without it
 //   TFM_EMULATED_MEMORY      bytes, 1 GiB without it
 //   TFM_EMULATED_CAPABILITY  the compute capability, 8.0 without it
 //   TFM_EMULATED_MULTIPROCESSORS  how many there are, 1 without it
@@ -268,7 +269,8 @@ Result cuDriverGetVersion(int *version) {
   return success;
 }
 Result cuDeviceGetCount(int *count) {
-  *count = 1;
+  const char *text = std::getenv("TFM_EMULATED_COUNT");
+  *count = text ? std::atoi(text) : 1;
   return success;
 }
 Result cuDeviceGet(DeviceNumber *device, int number) {

@@ -55,8 +55,11 @@ SymbolicValue Expressions::evalName(const Expr &expr, Scope &scope) {
     return SymbolicValue::boolean(expr.text == "true");
   if (expr.text == "none")
     return SymbolicValue::none();
-  if (auto value = names.lookup(expr.text, scope))
+  if (auto value = names.lookup(expr.text, scope)) {
+    if (Names::hidesHyperparameter(expr.text, scope))
+      reporter.noteHiding(expr.range);
     return *value;
+  }
   if (isType(expr.text))
     return SymbolicValue::named(SymbolicValue::Type, expr.text);
   // A member that stands further down exists, but not yet.
@@ -599,7 +602,10 @@ SymbolicValue Expressions::layerOf(Node &node, int64_t index) {
 
 std::optional<Dim> Expressions::evalBound(const Expr &bound, StringRef object,
                                           size_t axis, Scope &scope) {
-  SymbolicValue value = eval(bound, scope);
+  // As NumPy writes it.
+  bool isNewAxis = (bound.text == "None" || bound.text == "newaxis") &&
+                   names.isUnknownWord(bound, scope);
+  SymbolicValue value = isNewAxis ? SymbolicValue::none() : eval(bound, scope);
   if (value.is(SymbolicValue::Int))
     return value.dim();
   if (!value.isPoison()) {

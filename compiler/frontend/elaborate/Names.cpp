@@ -78,6 +78,14 @@ std::optional<SymbolicValue> Names::lookup(StringRef name, const Scope &scope) {
   return std::nullopt;
 }
 
+bool Names::hidesHyperparameter(StringRef name, const Scope &scope) {
+  return scope.self && !scope.locals.contains(name) &&
+         !scope.dims.contains(name) &&
+         !(scope.binding && scope.binding->count(name)) &&
+         scope.self->members.contains(name) &&
+         scope.self->hyperparameters.contains(name);
+}
+
 std::vector<std::string> Names::namesOfModule(const Scope &scope) {
   std::vector<std::string> names;
   for (const auto &entry : scope.locals)

@@ -53,6 +53,10 @@ Diagnostic &Reporter::error(ErrorCode code, Range range, const Twine &message) {
       !stdErrors.insert({code, caller->range.file, caller->range.begin}).second)
     return diags.ignored();
   Diagnostic &d = diags.error(code, range, message);
+  if (hiding.contains({range.file, range.begin, range.end}))
+    d.help("here `" + sources.text(range) +
+           "` is the member, which hides the hyperparameter of the same name: "
+           "one of the two needs another");
   if (callStack.empty() || !d.notes.empty())
     return d;
   const Call &call = callStack.back();

@@ -38,6 +38,11 @@ public:
       "Block(window = 32)]`";
 
   Diagnostic &error(ErrorCode code, Range range, const llvm::Twine &message);
+  /// Takes note of a name that means a member although a hyperparameter of its
+  /// module has it, too: an error there tells of both.
+  void noteHiding(Range name) {
+    hiding.insert({name.file, name.begin, name.end});
+  }
   /// "did you mean", where one of the candidates is close.
   void suggest(Diagnostic &d, llvm::StringRef name,
                llvm::ArrayRef<std::string> candidates);
@@ -58,6 +63,8 @@ private:
   Budget &budget;
   /// Errors inside of std by code and the place outside that led there.
   std::set<std::tuple<ErrorCode, uint32_t, uint32_t>> stdErrors;
+  /// Where names stand that hide hyperparameters.
+  std::set<std::tuple<uint32_t, uint32_t, uint32_t>> hiding;
 };
 
 /// Of a float where an integer is needed: how the integer is written.

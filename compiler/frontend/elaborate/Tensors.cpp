@@ -392,9 +392,13 @@ std::optional<int64_t> Tensors::toAxis(const SymbolicValue *value,
   if (value->isPoison())
     return std::nullopt;
   if (!value->is(SymbolicValue::Int)) {
-    reporter.error(210, range,
-                   "an axis is an integer or the name of a dimension, not " +
-                       value->describe());
+    Diagnostic &d = reporter.error(
+        210, range,
+        "an axis is an integer or the name of a dimension, not " +
+            value->describe());
+    if (value->is(SymbolicValue::List))
+      d.help("take one after the other, `sum(sum(x, axis = 1), axis = 2)`, or "
+             "make one of them: `rearrange(x, \"B T w -> B (T w)\")`");
     return std::nullopt;
   }
   int64_t axis = value->dim().value();

@@ -58,7 +58,7 @@ static const Habit names[] = {
      "functions and modules have no prefix: `sqrt(x)`, `Linear(width, width)`"},
     // Shapes.
     {"view reshape permute transpose flatten unflatten squeeze unsqueeze "
-     "expand_dims swapaxes movedim",
+     "expand_dims swapaxes movedim Flatten Reshape",
      "`rearrange(x, \"B T (heads d) -> B heads T d\")` reshapes and reorders "
      "axes; `.T` swaps the last two"},
     {"shape size ndim dim len numel",
@@ -77,6 +77,29 @@ static const Habit names[] = {
              "`concat` of slices such as `x[:, 1:]`"},
     {"flip", "`one_hot(n - 1 - range(n), n) @ x` has the n rows of the axis "
              "before the last the other way round"},
+    {"narrow select slice dynamic_slice",
+     "slices are written `x[:, 0:4]`, and `x[0]` is the first of an axis"},
+    {"index_select take take_along_dim take_along_axis",
+     "`gather(table, ids)` has rows of a table; `one_hot(ids, n) @ x` chooses "
+     "of the axis before the last"},
+    {"scatter scatter_add index_add segment_sum",
+     "`one_hot(ids, n).T @ x` adds up the rows of x by their ids"},
+    {"bincount histogram", "write `sum(one_hot(ids, n), axis = T)`"},
+    {"unique nonzero masked_select",
+     "sizes are known while compiling and depend on no value; `where(mask, x, "
+     "0.0)` leaves the others out of a sum"},
+    {"unfold im2col",
+     "pieces side by side are `rearrange(x, \"B (T k) w -> B T (k w)\", k = "
+     "4)`; those that overlap `concat` of what `shift` moves"},
+    {"interpolate upsample Upsample UpsamplingNearest1d",
+     "`rearrange(x, \"B T w -> B (T n) w\", n = 2)` repeats each place"},
+    {"max_pool1d avg_pool1d max_pool2d avg_pool2d MaxPool1d AvgPool1d "
+     "MaxPool2d AvgPool2d",
+     "of pieces `y = rearrange(x, \"B (T k) w -> B T k w\", k = 2)` take "
+     "`max(y, axis = -2)` or `mean(y, axis = -2)`"},
+    {"adaptive_avg_pool1d adaptive_avg_pool2d AdaptiveAvgPool1d "
+     "AdaptiveAvgPool2d GlobalAveragePooling1D",
+     "write `mean(x, axis = T)`, whose axis stays with size 1"},
     {"contiguous clone copy to cuda cpu device",
      "leave it out: the compiler decides where and how values are stored"},
     // Masks and constants.
@@ -88,6 +111,9 @@ static const Habit names[] = {
     {"zeros_like ones_like full full_like eye empty",
      "numbers broadcast, so `x * 0.0 + 1.0` is a tensor of ones; tables are "
      "`const t[i: n, j: n] = if i == j then 1.0 else 0.0`"},
+    {"diag diagonal trace",
+     "with `const t[i: n, j: n] = if i == j then 1.0 else 0.0` it is `sum(x * "
+     "t)`"},
     {"pi", "write `3.141592653589793`"},
     {"inf",
      "`attention` has `causal` and `mask`; elsewhere a large number such "
@@ -96,11 +122,44 @@ static const Habit names[] = {
     {"Buffer register_buffer", "write `const table[i: context, j: width] = "
                                "...`"},
     // Arithmetic.
-    {"matmul mm bmm dot einsum", "a matrix product is `a @ b`, with `b.T` for "
-                                 "the transposed of b"},
+    {"matmul mm bmm dot einsum tensordot addmm baddbmm",
+     "a matrix product is `a @ b`, with `b.T` for "
+     "the transposed of b"},
     {"pow square", "powers are written `x ** 2`"},
-    {"clamp clip", "write `min(max(x, low), high)`"},
-    {"add sub mul div", "write `a + b`, `a - b`, `a * b`, `a / b`"},
+    {"maximum fmax", "element by element it is `max(a, b)`"},
+    {"minimum fmin", "element by element it is `min(a, b)`"},
+    {"clamp clip hardtanh", "write `min(max(x, low), high)`"},
+    {"add sub mul div subtract multiply divide true_divide",
+     "write `a + b`, `a - b`, `a * b`, `a / b`"},
+    {"neg negative", "write `-x`"},
+    {"remainder mod fmod floor_divide",
+     "write `ids % n` of integers; `//` is of those that are known while "
+     "compiling"},
+    {"eq ne lt le gt ge equal not_equal less greater",
+     "write `a == b`, `a != b`, `a < b`, `a <= b`"},
+    {"logical_and logical_or logical_not bitwise_and bitwise_or",
+     "write `a and b`, `a or b`, `not a`"},
+    {"lerp", "write `a + t * (b - a)`"},
+    {"hypot", "write `sqrt(a ** 2 + b ** 2)`"},
+    {"logaddexp", "write `max(a, b) + softplus(-abs(a - b))`"},
+    {"prod product", "of positive numbers it is `exp(sum(log(x)))`"},
+    {"diff", "write `x - shift(x, axis = T)`, whose first element is that of "
+             "x"},
+    {"reduce_sum reduce_mean reduce_max",
+     "they are called `sum`, `mean` and `max`: `sum(x, axis = -1)`"},
+    {"cdist", "write `sqrt(sum((rearrange(a, \"n w -> n 1 w\") - b) ** 2) + "
+              "1e-12)`"},
+    {"fft rfft ifft irfft dct",
+     "of a length that is known it is a product with tables: `const waves[i: "
+     "n, j: n] = cos(6.283185307179586 * i * j / n)`, and one of `sin`"},
+    {"inv inverse solve det svd qr cholesky eig eigh pinv",
+     "there are sums, products and functions of elements, and no other "
+     "linear algebra"},
+    {"nan_to_num isnan isinf isfinite is_nan",
+     "`where(abs(x) < 1e30, x, 0.0)` has 0 for what is not a number or not "
+     "finite"},
+    {"atan atan2 asin acos arctan arcsin arccos",
+     "there are `sin`, `cos` and `tanh`, and no inverse of them"},
     {"norm", "write `sqrt(sum(x ** 2) + 1e-12)`, where the small number is "
              "for rows of zeros, or `rms_normalize(x)`; what the norm of all "
              "gradients is clipped to is a number, `train { clip = 1.0 }`"},
@@ -116,6 +175,7 @@ static const Habit names[] = {
     {"topk argmax sort argsort",
      "`values, ids = top_k(x, k)` has the largest, the largest first; of "
      "logits `generate` chooses the tokens"},
+    {"argmin", "`values, ids = top_k(-x, 1)` has where the smallest is"},
     {"round floor ceil trunc",
      "`cast(x, int)` cuts off what follows the point: 1.7 becomes 1, and -1.7 "
      "becomes -1"},
@@ -140,12 +200,30 @@ static const Habit names[] = {
     {"cosine_similarity",
      "write `sum(a * b) / sqrt(sum(a ** 2) * sum(b ** 2) + 1e-12)`"},
     {"l1_loss", "write `mean(abs(a - b))`"},
+    {"huber_loss smooth_l1_loss",
+     "of `d = abs(a - b)` it is `mean(where(d < 1.0, 0.5 * d ** 2, d - 0.5))`"},
+    {"hinge_loss", "of targets y, -1 or 1, it is `mean(relu(1.0 - y * x))`"},
+    {"gaussian_nll gaussian_nll_loss",
+     "of means m and variances v it is `0.5 * mean(log(v) + (m - y) ** 2 / "
+     "v)`"},
     {"kl_div", "of `p = log_softmax(a)` and `q = log_softmax(b)` it is "
                "`sum(exp(p) * (p - q))`"},
     {"nll_loss", "write `cross_entropy(logits, targets)`"},
-    {"binary_cross_entropy bce",
+    {"binary_cross_entropy bce binary_cross_entropy_with_logits "
+     "sigmoid_cross_entropy BCEWithLogitsLoss",
      "of logits x and targets y from 0 to 1 it is `softplus(x) - x * y`"},
-    {"detach no_grad", "write `stop_gradient(x)`"},
+    {"detach no_grad stop_grad", "write `stop_gradient(x)`"},
+    {"grad value_and_grad backward autograd",
+     "the compiler differentiates what `train` minimises"},
+    {"jit compile vmap", "there is none: all of it is compiled, for the batch "
+                         "`B` of the signature"},
+    {"checkpoint remat",
+     "there is none: what is cheap to compute again is not kept anyway"},
+    {"cond", "a choice is a value: `if condition then a else b`, or element "
+             "by element `where(condition, a, b)`"},
+    {"while_loop fori_loop",
+     "layers that repeat are declared, `h = repeat(layers) Block(width)`; what "
+     "goes along an axis is a `scan`"},
     {"xavier_uniform xavier_normal glorot glorot_uniform kaiming "
      "kaiming_uniform kaiming_normal trunc_normal constant",
      "there are `normal(0.02)`, `truncated_normal(0.02)`, `uniform(-0.1, "
@@ -158,13 +236,24 @@ static const Habit names[] = {
     {"relu6", "write `min(relu(x), 6.0)`"},
     {"hardswish", "write `x * min(relu(x + 3.0), 6.0) / 6.0`"},
     {"hardsigmoid", "write `min(relu(x + 3.0), 6.0) / 6.0`"},
-    {"logsigmoid", "write `-softplus(-x)`"},
+    {"logsigmoid log_sigmoid", "write `-softplus(-x)`"},
+    {"softmin", "write `softmax(-x)`"},
+    {"softsign", "write `x / (1.0 + abs(x))`"},
+    {"softshrink", "write `x - min(max(x, -0.5), 0.5)`"},
+    {"hardshrink", "write `where(abs(x) > 0.5, x, 0.0)`"},
+    {"tanhshrink", "write `x - tanh(x)`"},
+    {"threshold", "write `where(x > limit, x, value)`"},
+    {"crelu", "write `concat(relu(x), relu(-x))`"},
+    {"relu2 squared_relu", "it is called `relu_squared`"},
+    {"quick_gelu", "write `x * sigmoid(1.702 * x)`"},
+    {"reglu", "declare `mlp = GatedMLP(width, hidden, act = relu)`"},
     {"celu", "write `max(x, 0.0) + min(a * (exp(x / a) - 1.0), 0.0)`"},
     {"prelu", "write `max(x, 0.0) + slope * min(x, 0.0)`, with a `param`"},
     {"selu", "write `1.0507 * where(x > 0.0, x, 1.6733 * (exp(min(x, 0.0)) - "
              "1.0))`"},
     {"glu", "write `a, b = split(x, 2, axis = -1)`, and `a * sigmoid(b)`"},
     {"mish", "write `x * tanh(softplus(x))`"},
+    {"gelu_erf gelu_exact", "it is called `gelu`"},
     {"gelu_new gelu_fast gelu_pytorch_tanh", "it is called `gelu_tanh`"},
     {"ReLU GELU SiLU Swish Tanh Sigmoid Softmax Softplus Mish ELU LeakyReLU "
      "Activation",
@@ -188,19 +277,41 @@ static const Habit names[] = {
      "CausalSelfAttention Attention",
      "there are `SelfAttention(width, heads)`, `RotaryAttention(width, heads)` "
      "and `CrossAttention(width, heads)`"},
-    {"PositionalEncoding PositionalEmbedding PositionEmbedding",
+    {"rotary apply_rotary_pos_emb apply_rotary rotate_half Rotary "
+     "RotaryEmbedding RotaryPositionalEmbedding",
+     "`rope(q, positions(tokens))` turns queries, and keys likewise; "
+     "`RotaryAttention(width, heads)` does both"},
+    {"PositionalEncoding PositionalEmbedding PositionEmbedding sinusoidal",
      "there are `LearnedPositions(context, width)` and "
      "`SinusoidalPositions(context, width)`, called with the tokens"},
-    {"FeedForward FFN", "there are `MLP(width)`, `SwiGLU(width, hidden)` and "
-                        "`GeGLU(width, hidden)`"},
-    {"BatchNorm BatchNorm1d GroupNorm InstanceNorm",
-     "there are `LayerNorm(width)` and `RMSNorm(width)`"},
+    {"FeedForward FFN feed_forward ffn",
+     "there are `MLP(width)`, `SwiGLU(width, hidden)` and `GeGLU(width, "
+     "hidden)`"},
+    {"Transformer TransformerEncoder TransformerEncoderLayer "
+     "TransformerDecoder TransformerDecoderLayer Encoder Decoder Block",
+     "a layer is a module of your own, of `SelfAttention(width, heads)`, "
+     "`MLP(width)` and norms; `tfmc new` writes such a model"},
+    {"MoE MixtureOfExperts Mixture",
+     "experts are layers of which a row goes through some: `experts(x, "
+     "weights, ids, only = ids)` (docs/language.md, \"Repeated "
+     "layers\")"},
+    {"Mamba SSM S4", "a state space is a `scan(a, x, axis = T)`: `h[t] = a[t] "
+                     "* h[t - 1] + x[t]`"},
+    {"drop", "the rate is a hyperparameter of the module, `drop = 0.1`; what "
+             "acts is `dropout(x, drop)`"},
+    {"DropPath drop_path stochastic_depth StochasticDepth",
+     "`x * dropout(x[:, 0:1, 0:1] * 0.0 + 1.0, rate)` leaves out whole "
+     "examples of `[B, T, width]`"},
+    {"BatchNorm BatchNorm1d BatchNorm2d batch_norm GroupNorm group_norm "
+     "InstanceNorm instance_norm",
+     "there are `LayerNorm(width)` and `RMSNorm(width)`; over another axis it "
+     "is `(x - mean(x, axis = T)) / sqrt(var(x, axis = T) + 1e-5)`"},
     {"Dropout", "it is a function: `dropout(x, 0.1)` in `forward`"},
     {"Sequential ModuleList ModuleDict",
      "a list of modules is called one after another: `net = [Linear(8, 16), "
      "Linear(16, 8)]`; `repeat(n) Block(width)` makes equal layers"},
     {"Identity", "leave it out, or write `if condition then layer(x) else x`"},
-    {"Conv1d Conv2d Conv LSTM GRU RNN",
+    {"Conv1d Conv2d Conv3d Conv ConvTranspose1d ConvTranspose2d LSTM GRU RNN",
      "there is no such layer to call: a convolution is a `Linear` over patches "
      "that `rearrange` makes, or over `concat` of what `shift` moves along an "
      "axis; a linear recurrence is a `scan`, another one a `repeat` over time; "

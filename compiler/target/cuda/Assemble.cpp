@@ -51,6 +51,10 @@ bool cuda::hasAssembler() {
   return static_cast<bool>(llvm::sys::findProgramByName("ptxas"));
 }
 
+bool cuda::isUnknownGpu(llvm::StringRef failure) {
+  return failure.contains("is not defined for option");
+}
+
 std::vector<DeviceImage>
 cuda::assemble(llvm::StringRef ptx, llvm::ArrayRef<CodeFor> gpus,
                std::map<std::string, std::string> &failures) {
@@ -96,9 +100,7 @@ cuda::assemble(llvm::StringRef ptx, llvm::ArrayRef<CodeFor> gpus,
   for (Job &job : jobs) {
     if (job.process.Pid == llvm::sys::ProcessInfo::InvalidPid ||
         llvm::sys::Wait(job.process, std::nullopt).ReturnCode != 0) {
-      std::string why = firstLineOf(job.said.path);
-      if (!llvm::StringRef(why).contains("is not defined for option"))
-        failures[job.gpu.sm] = why;
+      failures[job.gpu.sm] = firstLineOf(job.said.path);
       continue;
     }
     auto code = llvm::MemoryBuffer::getFile(job.made.path);

@@ -24,10 +24,12 @@ struct CodeFor {
 /// Whether NVIDIA's `ptxas` is in PATH.
 bool hasAssembler();
 
+/// Whether that is a failure of an assembler that does not know the GPU: it is
+/// older, and drivers translate PTX themselves.
+bool isUnknownGpu(llvm::StringRef failure);
+
 /// The machine code of PTX for these, made by `ptxas` where that is in PATH.
-/// Of one that it does not know there is none, as drivers translate PTX
-/// themselves; where it fails otherwise `failures` gets the first line that it
-/// says, by that one.
+/// Where it fails `failures` gets the first line that it says, by GPU.
 std::vector<DeviceImage> assemble(llvm::StringRef ptx,
                                   llvm::ArrayRef<CodeFor> gpus,
                                   std::map<std::string, std::string> &failures);

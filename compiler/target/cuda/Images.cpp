@@ -130,11 +130,16 @@ FailureOr<ImagesInWork> cuda::beginImages(ModuleOp kernels, bool assembled) {
         std::map<std::string, std::string> failures;
         for (Source &source : *sources)
           failures.merge(source.failures);
-        std::string of = llvm::join(llvm::make_first_range(failures), ", ");
-        std::string why = failures.empty() ? "" : failures.begin()->second;
         bool hasCode = llvm::any_of(all, [](const DeviceImage &image) {
           return image.kind == TFM_IMAGE_CUBIN;
         });
+        // An assembler need not know every kind of GPU.
+        if (hasCode)
+          std::erase_if(failures, [](const auto &failure) {
+            return isUnknownGpu(failure.second);
+          });
+        std::string of = llvm::join(llvm::make_first_range(failures), ", ");
+        std::string why = failures.empty() ? "" : failures.begin()->second;
         if (!failures.empty() || (assembled && hasAssembler() && !hasCode))
           kernels.emitWarning() << "`ptxas` in PATH makes no machine code"
                                 << (of.empty() ? "" : " for " + of)

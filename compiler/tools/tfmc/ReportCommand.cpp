@@ -204,6 +204,10 @@ static void checkCombination(const ReportArguments &arguments) {
     if (given)
       throw CLI::ValidationError(option, why);
   };
+  refuse(arguments.target != "cpu" && arguments.cpu != "native", "--cpu",
+         "with --target " + arguments.target +
+             " the memory of a GPU is planned, and its code is one for all: "
+             "leave --cpu out");
   const bool depth = arguments.depth >= 0;
   if (sweep || against) {
     std::string why = sweep ? "a table over values (--sweep) has no such part"
