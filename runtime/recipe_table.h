@@ -305,6 +305,12 @@ inline constexpr Field fields[] = {
      .help = "what the learning rate of parameters is multiplied by: a pattern "
              "of names, and a number",
      .isOptional = true},
+    {.path = "train.no_decay",
+     .type = Type::Texts,
+     .fallback = "",
+     .help = "patterns of the parameters that `weight_decay` leaves alone, "
+             "beside those that `decay` does",
+     .isOptional = true},
     {.path = "train.clip",
      .type = Type::Number,
      .fallback = nullptr,

@@ -73,6 +73,7 @@ def ParamOp : Tfm_Op<"param", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInt
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<WeightTensor>:$type,
       DefaultValuedAttr<StrArrayAttr, "{}">:$dims, DictionaryAttr:$init,
       DefaultValuedAttr<BoolAttr, "true">:$trainable, OptionalAttr<F64Attr>:$rate,
+      UnitAttr:$no_decay,
       OptionalAttr<StrArrayAttr>:$names, OptionalAttr<StrArrayAttr>:$aliases,
       OptionalAttr<I64Attr>:$output_axis, OptionalAttr<FlatSymbolRefAttr>:$scale,
       OptionalAttr<FlatSymbolRefAttr>:$minimum, OptionalAttr<I64Attr>:$terms,

@@ -169,7 +169,8 @@ static Facts tensorsOf(const ModelReport &report) {
     facts.at(tensor.pattern) = {
         shapeText(tensor.shape) + " = " + shapeText(tensor.dims) +
             (tensor.trainable ? "" : ", not trained") +
-            (tensor.rate == 1 ? "" : ", " + rateText(tensor)),
+            (tensor.rate == 1 ? "" : ", " + rateText(tensor)) +
+            (tensor.noDecay ? ", no weight decay" : ""),
         std::nullopt};
   return facts.finish();
 }

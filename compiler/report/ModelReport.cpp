@@ -13,6 +13,7 @@
 #include "compiler/report/Flops.h"
 #include "compiler/support/Polynomial.h"
 #include "compiler/transforms/ReadRecipe.h"
+#include "compiler/transforms/SimplifyPatterns.h"
 #include "compiler/transforms/StoreWeights.h"
 #include "runtime/tfm_model.h"
 
@@ -514,6 +515,7 @@ void Reader::listTensors() {
     tensor.formula = print(param.formula);
     tensor.trainable = op.getTrainable();
     tensor.rate = op.getTrainable() ? op.getRateOrOne() : 1;
+    tensor.noDecay = op.getTrainable() && op.getNoDecay();
     if (forward)
       tensor.outputAxis = outputAxisOf(op, reads.lookup(op.getSymName()));
     auto uses = usesOf(op, param);
@@ -622,13 +624,20 @@ static int64_t tokensOf(func::FuncOp forward) {
   return tokens;
 }
 
+/// A function without what nobody uses, which costs nothing.
+static OwningOpRef<func::FuncOp> usedOf(func::FuncOp function) {
+  OwningOpRef<func::FuncOp> used(function.clone());
+  removeUnused(*used);
+  return used;
+}
+
 llvm::Error Reader::countAllFlops() {
   FlopsReport &flops = report.flops;
   if (auto forward = findProgram(module, ProgramKind::Forward);
       forward && forward.getNumResults() != 0) {
     flops.forwardTokens = tokensOf(forward);
     llvm::StringMap<FlopCount> counts;
-    countFlops(forward.getBody(), 1, counts);
+    countFlops(usedOf(forward)->getBody(), 1, counts);
     flops.forwardPerToken =
         collect(counts, flops.forward) / flops.forwardTokens;
   }
@@ -637,7 +646,7 @@ llvm::Error Reader::countAllFlops() {
     if (failed(steps))
       return llvm::createStringError("the model's recipe cannot be read");
     llvm::StringMap<FlopCount> counts;
-    countFlops(train.getBody(), *steps, counts);
+    countFlops(usedOf(train)->getBody(), *steps, counts);
     for (ProgramKind kind :
          {ProgramKind::UpdateDecayed, ProgramKind::UpdatePlain})
       if (auto update = findProgram(module, kind))
@@ -652,7 +661,7 @@ llvm::Error tfm::countProducts(ModuleOp module, FlopsReport &flops) {
   flops.trainProducts.clear();
   if (auto forward = findProgram(module, ProgramKind::Forward)) {
     llvm::StringMap<FlopCount> counts;
-    countProducts(forward.getBody(), 1, counts);
+    countProducts(usedOf(forward)->getBody(), 1, counts);
     collect(counts, flops.forwardProducts);
   }
   if (auto train = findProgram(module, ProgramKind::Train)) {
@@ -660,7 +669,7 @@ llvm::Error tfm::countProducts(ModuleOp module, FlopsReport &flops) {
     if (failed(steps))
       return llvm::createStringError("the model's recipe cannot be read");
     llvm::StringMap<FlopCount> counts;
-    countProducts(train.getBody(), *steps, counts);
+    countProducts(usedOf(train)->getBody(), *steps, counts);
     collect(counts, flops.trainProducts);
   }
   return llvm::Error::success();

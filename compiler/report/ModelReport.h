@@ -49,6 +49,8 @@ struct TensorReport {
   bool trainable = true;
   /// What its learning rate is multiplied by; 1 of what is not trained.
   double rate = 1;
+  /// Whether the recipe names it among those that do not decay.
+  bool noDecay = false;
   /// The axis of its outputs, where products and gathers alone read it.
   std::optional<int64_t> outputAxis;
   /// Further names of the same tensor (ties).

@@ -95,6 +95,8 @@ void HtmlWriter::writeTensors() {
         json.attribute("trainable", tensor.trainable);
         if (tensor.rate != 1)
           json.attribute("rate", rateText(tensor));
+        if (tensor.noDecay)
+          json.attribute("no_decay", true);
         arrayField(json, "aliases", tensor.aliases);
       });
     }

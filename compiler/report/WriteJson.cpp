@@ -135,6 +135,8 @@ void JsonWriter::writeTensors() {
         json.attribute("trainable", tensor.trainable);
         if (tensor.rate != 1)
           json.attribute("rate", tensor.rate);
+        if (tensor.noDecay)
+          json.attribute("no_decay", true);
         arrayField(json, "used_by", tensor.usedBy);
         arrayField(json, "aliases", tensor.aliases);
       });

@@ -110,6 +110,8 @@ static void writeTensors(const ModelReport &report, const ReportView &view,
       words.push_back("not trained");
     if (tensor.rate != 1)
       words.push_back(rateText(tensor));
+    if (tensor.noDecay)
+      words.push_back("no weight decay");
     table.add({tensor.name, shapeText(tensor.dims), shapeText(tensor.shape),
                withThousands(tensor.parameters), llvm::join(words, "; ")});
   }

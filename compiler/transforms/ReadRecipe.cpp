@@ -16,7 +16,7 @@ using namespace tfm;
 
 bool Optimizer::decays(ParamOp param) const {
   int64_t rank = param.getTensorType().getRank() - param.getNumStackedDims();
-  return rank >= decayMinRank;
+  return rank >= decayMinRank && !param.getNoDecay();
 }
 
 namespace {

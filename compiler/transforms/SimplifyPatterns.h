@@ -8,6 +8,7 @@
 #ifndef TFM_TRANSFORMS_SIMPLIFYPATTERNS_H
 #define TFM_TRANSFORMS_SIMPLIFYPATTERNS_H
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/PatternMatch.h"
 
 namespace tfm {
@@ -17,6 +18,10 @@ void populateSimplifyPatterns(mlir::RewritePatternSet &patterns);
 
 /// Removes from `tfm.repeat` what nothing depends on.
 void populateSimplifyRepeatPatterns(mlir::RewritePatternSet &patterns);
+
+/// Removes from a function what none of its results depends on, and changes
+/// nothing else.
+void removeUnused(mlir::func::FuncOp function);
 
 } // namespace tfm
 

@@ -8,6 +8,7 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/transforms/SimplifyPatterns.h"
 
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/BitVector.h"
 
 using namespace mlir;
@@ -208,4 +209,15 @@ struct SimplifyRepeatArguments : OpRewritePattern<RepeatOp> {
 
 void tfm::populateSimplifyRepeatPatterns(RewritePatternSet &patterns) {
   patterns.add<PruneRepeat, SimplifyRepeatArguments>(patterns.getContext());
+}
+
+void tfm::removeUnused(func::FuncOp function) {
+  RewritePatternSet patterns(function.getContext());
+  patterns.add<PruneRepeat>(function.getContext());
+  GreedyRewriteConfig config;
+  config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+  config.enableFolding(false);
+  config.enableConstantCSE(false);
+  if (failed(applyPatternsGreedily(function, std::move(patterns), config)))
+    llvm::report_fatal_error("what is not used cannot be removed");
 }

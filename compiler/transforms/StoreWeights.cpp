@@ -162,7 +162,8 @@ private:
     auto table = ParamOp::create(
         b, param.getLoc(), (param.getSymName() + suffix).str(), type,
         b.getStrArrayAttr({}), zeros, /*trainable=*/false,
-        /*rate=*/FloatAttr(), /*names=*/ArrayAttr(), /*aliases=*/ArrayAttr(),
+        /*rate=*/FloatAttr(), /*no_decay=*/false, /*names=*/ArrayAttr(),
+        /*aliases=*/ArrayAttr(),
         /*output_axis=*/IntegerAttr(),
         /*scale=*/FlatSymbolRefAttr(), /*minimum=*/FlatSymbolRefAttr(),
         /*terms=*/IntegerAttr(), /*transposed=*/false);

@@ -27,8 +27,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sys/stat.h>
+#include <unistd.h>
 
 using nlohmann::ordered_json;
 
@@ -87,6 +90,20 @@ std::unique_ptr<TextDataset> openTextsFor(const CommonOptions &options,
   return advising(options, recipe, [&] { return openTexts(request); });
 }
 
+/// Whether a file is one that is run, a script among them.
+static bool isProgram(const std::string &path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
+      access(path.c_str(), X_OK) != 0)
+    return false;
+  std::ifstream file(path, std::ios::binary);
+  std::string first(4, '\0');
+  file.read(first.data(), static_cast<std::streamsize>(first.size()));
+  return first == "\x7f"
+                  "ELF" ||
+         first.starts_with("#!");
+}
+
 void requireNoneOfModel(const std::string &path, const tfm_model &model) {
   const Recipe recipe = recipeOf(model);
   const auto require = [&](const std::string &name, const std::string &what) {
@@ -113,6 +130,9 @@ void requireNoneOfModel(const std::string &path, const tfm_model &model) {
     requireEach({source.substr(source.rfind('/') + 1)}, directory,
                 "what this program was built from");
   // Which models this one imports it does not know.
+  if (isProgram(path))
+    throw InputError(path + " is a program, and would be overwritten: write to "
+                            "another file");
   if (path.ends_with(".tfm") && fileExists(path))
     throw InputError(path + " is a file of a model, and would be overwritten: "
                             "write to another file");

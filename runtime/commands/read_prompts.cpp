@@ -135,13 +135,12 @@ static std::vector<Prompt> promptsFor(const GenerateCommand &command) {
   std::set<std::string> unread;
   std::vector<Prompt> prompts = promptsOf(text, name, command.chat, unread);
   if (!unread.empty() && command.speaks())
-    say(printable(fmt::format("note: of the objects in {} {} alone is "
-                              "read, not {}\n",
-                              name,
-                              command.chat
-                                  ? "`prompt`, or else `messages`, with `tools`"
-                                  : "`prompt`",
-                              fmt::join(unread, ", "))));
+    say(printable(fmt::format(
+        "note: of an object in {} {}, and not {} beside it\n", name,
+        command.chat
+            ? "`prompt` (or `messages`, without one) and `tools` are read"
+            : "`prompt` is read",
+        fmt::join(unread, ", "))));
   if (prompts.empty())
     throw InputError(name + " has no prompts: write one a line");
   return prompts;

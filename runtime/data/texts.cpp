@@ -21,6 +21,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <fmt/format.h>
 #include <glob.h>
 #include <nlohmann/json.hpp>
@@ -103,7 +104,8 @@ public:
     tools = std::move(told);
     if (!find)
       throw InputError(where + " has messages, of which only a chat template "
-                               "makes text: write the alphabet out");
+                               "makes text: name a field with text, or write "
+                               "the alphabet out");
     try {
       if (!chat)
         chat = find();
@@ -336,14 +338,32 @@ private:
   void addDocument(const json &document, size_t number, bool isLine,
                    const std::string &where) {
     if (data.kind == "json" && document.is_object())
-      if (auto field = document.find(data.field);
-          field != document.end() && field->is_array())
-        return add(messages.read(*field, toolsOf(document, where), where),
-                   number, isLine);
+      if (auto field = document.find(data.field); field != document.end()) {
+        bool areMessages = field->is_array();
+        requireLikeFirst(areMessages, where);
+        if (areMessages)
+          return add(messages.read(*field, toolsOf(document, where), where),
+                     number, isLine);
+      }
     std::vector<std::string> texts;
     for (const TextField &field : fields)
       texts.push_back(textOf(document, field, where));
     addTexts(std::move(texts), number, isLine);
+  }
+
+  /// Texts that are taken as they are among messages that are put into a
+  /// template are a mistake, which nobody would see.
+  void requireLikeFirst(bool areMessages, const std::string &where) {
+    if (first.empty()) {
+      first = where;
+      areFirstMessages = areMessages;
+    }
+    if (areMessages != areFirstMessages)
+      throw InputError(fmt::format(
+          "{}: the field {} is {}, and that of {} {}: all are one or the other",
+          where, shown(data.field),
+          areMessages ? "a list of messages" : "a text", first,
+          areFirstMessages ? "a list of messages" : "a text"));
   }
 
   /// Whether an entry names the member or column.
@@ -463,6 +483,8 @@ private:
   Messages &messages;
   std::vector<Example> &examples;
   std::string_view option; ///< what names `data.field` instead of a recipe
+  std::string first; ///< where the first document is that has `data.field`
+  bool areFirstMessages = false;
   std::vector<TextField> fields;
 };
 
@@ -554,10 +576,13 @@ std::string locateFile(const std::string &name, const std::string &directory,
   std::string other = inFolder(directory, name);
   if (!other.empty() && fileExists(other))
     return other;
+  std::error_code unknown;
+  if (directory == std::filesystem::current_path(unknown))
+    other.clear();
   folderHas(name); // not to be found is not the same as not to be seen
   throw InputError(std::string("cannot find ") + purpose + " " + name +
                    (other.empty() ? "" : " (nor " + other + ")") +
-                   ": run from the folder that has it, or name it with " +
+                   ": run from the folder that has it, or name its path with " +
                    option);
 }
 

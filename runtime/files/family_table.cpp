@@ -178,12 +178,14 @@ void requireMembers(const json &table, const std::string &file) {
     bool isWord = member == "model_type" || member == "model" ||
                   member == "architecture" || member == "about";
     bool isList = member == "include" || member == "unused";
-    if (!isTable && !isWord && !isList && member != "gguf" &&
+    bool isFlag = member == "generates";
+    if (!isTable && !isWord && !isList && !isFlag && member != "gguf" &&
         member != "part_of")
       wrongTable(file, "has `" + member + "`, which is not known");
     if (isTable || member == "gguf" ? !value.is_object()
         : isWord                    ? !isText(value)
         : isList                    ? !isTexts(value)
+        : isFlag                    ? !value.is_boolean()
                                     : !isMap(value))
       wrongTable(file, "has a `" + member + "` of another kind");
   }
@@ -223,8 +225,8 @@ void addTable(json &all, const std::string &name, int depth,
   requireMembers(table, file);
   for (const json &other : table.value("include", json::array()))
     addTable(all, other.get<std::string>(), depth + 1, load, nameOf);
-  for (const char *member :
-       {"model_type", "model", "architecture", "unused", "part_of"})
+  for (const char *member : {"model_type", "model", "architecture", "unused",
+                             "part_of", "generates"})
     if (table.contains(member))
       all[member] = table[member];
   addGguf(all, file, table.value("gguf", json::object()));

@@ -127,7 +127,8 @@ void RunLog::line(std::string_view text, bool now) {
   if (buffer.size() + text.size() + 1 > capacity)
     flush();
   buffer.append(text).push_back('\n');
-  if (now)
+  if (now ||
+      std::chrono::steady_clock::now() - flushed > std::chrono::seconds(1))
     flush();
 }
 
@@ -167,6 +168,7 @@ std::optional<size_t> RunLog::cutHalfLine(size_t done) const {
 }
 
 void RunLog::flush() {
+  flushed = std::chrono::steady_clock::now();
   size_t done = 0;
   int error = 0;
   while (file >= 0 && done < buffer.size() && error == 0) {

@@ -10,6 +10,7 @@
 
 #include "runtime/support/checksum.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -46,7 +47,8 @@ public:
                  const std::string &from = "");
   /// Whether the file of that name still is the one that is written.
   bool isThere() const;
-  /// One line without its end; written at once if `now` or the buffer is full.
+  /// One line without its end; written at once if `now`, if the buffer is full,
+  /// or if nothing was for a second: somebody may follow it.
   void line(std::string_view text, bool now = false);
   void flush();
   /// Everything is written and, as far as it could be, on the disk.
@@ -68,6 +70,7 @@ private:
   std::string path;
   int file = -1;
   std::string buffer;
+  std::chrono::steady_clock::time_point flushed = {};
   std::string failure;
   uint64_t written = 0;
   Checksum checksum; ///< of what is written

@@ -296,15 +296,24 @@ private:
 
   /// What to do about problems.
   std::string advice() const {
+    constexpr const char *writesOne =
+        "`export --part {}` of the program that trained them writes {} alone";
+    // Files of the whole model, or of a member that has the part within it.
+    for (std::string_view own = part; !own.empty();) {
+      const std::string prefix = std::string(own) + ".";
+      if (std::ranges::any_of(stored, [&](const StoredTensor &tensor) {
+            return tensor.name.starts_with(prefix);
+          }))
+        return fmt::format(writesOne, own, "that");
+      own.remove_prefix(std::min(own.find('.'), own.size() - 1) + 1);
+    }
     if (const std::string &other = matching.otherPrefix; !other.empty())
       return matching.prefix.inModel
                  ? fmt::format("`train --init {0}={2} --init {1}={2}` begins "
                                "both with them",
                                partOf(matching.prefix.text), partOf(other),
                                shellWord(weights.path()))
-                 : fmt::format("`export --part {}` of the program that "
-                               "trained them writes one alone",
-                               partOf(matching.prefix.text));
+                 : fmt::format(writesOne, partOf(matching.prefix.text), "one");
     std::string advice = "Use the binary that was built for these weights, or "
                          "name other weights";
     if (missing.size() == problems.size() && missing.size() < sources.size())

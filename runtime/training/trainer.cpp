@@ -664,10 +664,12 @@ void Trainer::sayWhatIsKept(const RunState &here) {
                              position.steps),
          rateBefore = learningRate(train.schedule, position.lr, position.step,
                                    stepsBefore);
-  if (rate != rateBefore && position.step < position.steps)
+  const std::string own = fmt::format("{:.3g}", rate),
+                    before = fmt::format("{:.3g}", rateBefore);
+  if (own != before && position.step < position.steps)
     say(fmt::format("note: the schedule ends at step {} and no longer at {}: "
-                    "the learning rate goes on with {:.3g} instead of {:.3g}\n",
-                    position.steps, stepsBefore, rate, rateBefore));
+                    "the learning rate goes on with {} instead of {}\n",
+                    position.steps, stepsBefore, own, before));
   if (!options.lr && train.optimizer.lr != position.lr)
     say(fmt::format("note: the run keeps its learning rate {}, where this "
                     "build's recipe has {}: --lr changes it\n",

@@ -250,6 +250,11 @@ class Encoders(InFolder):
         self.assertLessEqual(self.off_by(found, EXPECTED["bert_both"]["logits"]), 2e-6)
 
     def test_they_do_not_generate(self):
+        for name in ("bert", "roberta"):
+            imported = tfmc("import", FAMILIES / name)
+            self.assertNotIn("generate", imported.stdout)
+            self.assertNotIn("warning", imported.stderr)
+        self.assertIn("generate {", tfmc("import", FAMILIES / "llama").stdout)
         binary, _ = self.weights("bert")
         told = run(binary, "info").stdout
         self.assertNotRegex(told, r"(?m)^  generation|commands .*generate")

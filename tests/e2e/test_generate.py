@@ -549,7 +549,7 @@ class ManyTexts(Folder):
         # Nor is anything passed over that somebody may have meant.
         more = run(*options, stdin='{"prompt": "7 8", "tokens": 1, "id": 5}\n')
         self.assertEqual(more.stdout, left.stdout)
-        self.assertIn("note: of the objects in standard input `prompt` alone is read, not id, tokens\n", more.stderr)
+        self.assertIn("note: of an object in standard input `prompt` is read, and not id, tokens beside it\n", more.stderr)
         closed = run("/bin/sh", "-c", 'exec "$0" "$@" <&-', *options)
         self.assertEqual(closed.returncode, INPUT_ERROR)
         self.assertIn("cannot read the prompts /dev/stdin: Bad file descriptor", closed.stderr)

@@ -138,6 +138,9 @@ class Parts(InFolder):
             with self.subTest(arguments):
                 told = self.refused("train", *(word for part in arguments for word in ("--init", part)), "--out", "no")
                 self.assertIn(message, told)
+        # What the files have besides is not meant.
+        self.assertIn("`export --part wte` of the program that trained them writes that alone",
+                      self.refused("train", "--init", "policy.wte=gpt1", "--out", "no"))
         self.assertIn("must name a file behind policy=", self.refused("train", "--init", "policy=", code=2))
         self.assertIn("cannot read the weights none", self.refused("train", "--init", "policy=none", "--out", "no"))
         self.assertIn("must name a member of the model",

@@ -426,6 +426,27 @@ class Json(unittest.TestCase):
         self.assertGreater(answer["flops"]["train_step"], 2.2 * forward)
         self.assertLess(answer["flops"]["train_step"], 3.5 * forward)
 
+    def test_what_nobody_uses_costs_nothing(self):
+        def model(result, layer="x + a(x), s + mean(x, axis = T)"):
+            return ["model M(width = 8, vocab = 16, context = 8) {", "  wte = Embedding(vocab, width)", "  h = repeat(2) Two(width)",
+                    "  forward(tokens: int[B, T]) -> [B, T, vocab] {", "    x = wte(tokens)", f"    {result}",
+                    "    return y @ wte.weight.T", "  }", "}", "module Two(width) {", "  a = Linear(width, width)",
+                    "  forward(x: [B, T, width], s: [B, 1, width]) -> ([B, T, width], [B, 1, width]) {", f"    return {layer}",
+                    "  }", "}"]
+        with written(*model("y, s = h(x, x[:, 0:1])", "x + a(x), s")) as path:
+            alone = report(path, "--flops", "--memory")
+        # The means are of no use: as if they were not there, with the plan of a build and without one.
+        with written(*model("y, s = h(x, x[:, 0:1])")) as path:
+            for options in ((), ("--memory",)):
+                answer = report(path, "--flops", *options)
+                self.assertEqual(answer["flops"], alone["flops"])
+            self.assertIsNone(answer["whole_sequence"])
+        with written(*model("z, s = h(x, x[:, 0:1])", "x + a(x), s + mean(x, axis = T)")[:6], "    y = z + s",
+                     *model("")[6:]) as path:
+            answer = report(path, "--flops", "--memory")
+            self.assertGreater(answer["flops"]["forward_per_token"], alone["flops"]["forward_per_token"])
+            self.assertIsNotNone(answer["whole_sequence"])
+
     def test_names_of_what_each_layer_ties(self):
         """As a checkpoint has them, not with the layer left open."""
         with written("model M(width = 4) {", "  h = repeat(2) Two(width)",

@@ -1266,12 +1266,16 @@ train { batch = 2, sequence = 4, steps = 4, loss = cross_entropy(ignore = 3) }
             trained = run(model, "train", "--out", "run", cwd=folder)
             self.assertEqual(trained.returncode, 0, trained.stderr)
             kinds = {model.name: "this program itself", "lines.tfm": "what this program was built from",
-                     "lines.txt": "a data file of Lines", "vocab.json": "a file of the tokenizer of Lines"}
+                     "lines.txt": "a data file of Lines", "vocab.json": "a file of the tokenizer of Lines",
+                     "another": "a program", "script": "a program"}
+            shutil.copy(model, folder / "another")
+            (folder / "script").write_text("#!/bin/sh\n")
+            (folder / "script").chmod(0o755)
             for file, kind in kinds.items():
                 before = (folder / file).read_bytes()
                 for cwd in (folder, folder / "elsewhere"):
                     out = pathlib.Path(os.path.relpath(folder / file, cwd))
-                    for command in (("export", "--weights", folder / "run", "-o"),
+                    for command in (("export", "--weights", folder / "run", "--overwrite", "-o"),
                                     ("logits", "--weights", folder / "run", "--prompt", "one", "-o"),
                                     ("train", "--overwrite", "--out", folder / "other", "--profile"),
                                     ("train", "--overwrite", "--out", folder / "other", "--log")):

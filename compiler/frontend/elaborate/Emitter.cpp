@@ -749,6 +749,7 @@ void Emitter::declareParam(const Param &param) {
   ParamOp::create(b, m.place(), param.path(), parameterType(b, param),
                   m.dimStrings(param.dims), init, param.trainable,
                   param.rate == 1 ? FloatAttr() : b.getF64FloatAttr(param.rate),
+                  /*no_decay=*/!param.decays,
                   names.empty() ? ArrayAttr() : m.strings(names),
                   aliases.empty() ? ArrayAttr() : m.strings(aliases),
                   /*output_axis=*/IntegerAttr(), /*scale=*/FlatSymbolRefAttr(),

@@ -110,7 +110,12 @@ void Expressions::reportUnknown(const Expr &expr, Scope &scope) {
     return;
   }
   reporter.suggest(d, expr.text, known);
-  if (d.helps.empty())
+  if (!d.helps.empty())
+    return;
+  if (expr.text == expr.text.upper())
+    d.help("the caller decides a size where it stands alone, `[B, " +
+           expr.text + "]`, before others are computed of it");
+  else
     d.help("a size that the caller decides is written in capitals, such as "
            "`" +
            expr.text.upper() + "`");

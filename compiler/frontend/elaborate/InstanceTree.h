@@ -83,6 +83,8 @@ struct Param {
   bool trainable = true;
   /// What the learning rate is multiplied by for it.
   double rate = 1;
+  /// Whether weight decay may apply to it.
+  bool decays = true;
   /// Whether a function that was emitted reads it.
   bool used = false;
   /// Further places (ties, shared modules): a name below a node. Their paths

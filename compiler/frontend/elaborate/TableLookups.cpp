@@ -96,6 +96,11 @@ void TableLookups::checkGathers(size_t first) {
             "`gather` takes rows of the first axis; along the second one, of "
             "length n, `one_hot(ids, n) @ " +
             lookup.table + "` does");
+      else if (high + 1 == callerDims.generationLength() ||
+               high + 1 == recipe.train.sequence)
+        d.help("a text has " + Twine(high + 1) +
+               " places here (`context` of the model, or `sequence` in "
+               "`train`): the table needs a row for each");
     }
   }
 }

@@ -251,7 +251,27 @@ void UnusedWarnings::warnAboutNames(const ast::Module &module,
       diags.warning(309, member.range,
                     "`" + member.name + "` of `" + module.name +
                         "` is never used");
+    if (member.kind == MemberKind::Method && isUnused(member.name))
+      warnAboutMethod(module, member);
   }
+}
+
+void UnusedWarnings::warnAboutMethod(const ast::Module &module,
+                                     const Member &member) {
+  // Any module of a file may be the model, or a part, of one that imports it.
+  const std::vector<std::string> ofModels = {"forward", "loss"};
+  auto &own = compilation.mainUnit->ast->modules;
+  bool isOfMain = llvm::any_of(
+      own, [&](const auto &other) { return other.get() == &module; });
+  if (!tree.root || !isOfMain || llvm::is_contained(ofModels, member.name))
+    return;
+  Diagnostic &d = diags.warning(
+      309, member.range,
+      "`" + member.name + "` of `" + module.name +
+          "` is never called, and what it computes is not checked");
+  std::string meant = closestName(member.name, ofModels);
+  if (!meant.empty())
+    d.help("did you mean `" + meant + "`?");
 }
 
 using UnitSet = llvm::SmallPtrSet<const Unit *, 8>;

@@ -36,6 +36,8 @@ private:
   /// Of one module; `outside` are names of members that are read anywhere.
   void warnAboutNames(const ast::Module &module,
                       const llvm::StringSet<> &outside);
+  /// Of a method that nothing calls, where there is a model.
+  void warnAboutMethod(const ast::Module &module, const ast::Member &member);
   /// Of a file: its constants and imports.
   void warnAboutItems(const Unit &unit);
   /// Of a name that a file does not define: that two of its imports do.

@@ -106,6 +106,9 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   out["only"] = only(train);
   if (json::Array pairs = rates(train); !pairs.empty())
     out["rates"] = std::move(pairs);
+  if (json::Array names = noDecay(train, *out.getObject("optimizer"));
+      !names.empty())
+    out["no_decay"] = std::move(names);
   out["shuffle"] = flag(train, "shuffle");
   out["precision"] = word(train, "precision");
   out["validate"] = every(find(train, "validate"), "validate");

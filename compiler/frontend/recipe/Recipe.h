@@ -124,6 +124,12 @@ private:
                      llvm::function_ref<void(Param &, const NameRule *)> visit);
   /// Freezes the parameters that `only` does not name.
   llvm::json::Value only(Form &train);
+  /// The patterns of an entry that names parameters.
+  std::vector<NameRule> patterns(Form &train, llvm::StringRef entry,
+                                 llvm::json::Array &out);
+  /// Keeps weight decay, where an optimizer has some, off those that `no_decay`
+  /// names.
+  llvm::json::Array noDecay(Form &train, const llvm::json::Object &optimizer);
   /// Sets the rates of those that `rates` names.
   llvm::json::Array rates(Form &train);
   llvm::json::Value loss(const Found &found);

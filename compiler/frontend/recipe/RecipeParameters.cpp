@@ -139,13 +139,53 @@ bool RecipeBuilder::eachParameter(
   return true;
 }
 
-json::Value RecipeBuilder::only(Form &train) {
+std::vector<RecipeBuilder::NameRule>
+RecipeBuilder::patterns(Form &train, StringRef entry, json::Array &out) {
   std::vector<NameRule> rules;
-  json::Array out;
-  for (const Marker &pattern : texts(train, "only")) {
+  for (const Marker &pattern : texts(train, entry)) {
     rules.push_back({pattern, 1});
     out.push_back(pattern.text);
   }
+  return rules;
+}
+
+json::Array RecipeBuilder::noDecay(Form &train, const json::Object &optimizer) {
+  json::Array out;
+  std::vector<NameRule> rules = patterns(train, "no_decay", out);
+  // Of a model with mistakes not every name is known.
+  if (rules.empty() || !e.root || e.diags.hasErrors())
+    return out;
+  if (*optimizer.getNumber("weight_decay") == 0) {
+    hasNoEffect(rules[0].pattern.range,
+                "`no_decay` does nothing: no `weight_decay` draws weights to 0",
+                "the optimizer has it: `adamw(weight_decay = 0.1)`");
+    return out;
+  }
+  std::optional<int64_t> minRank = optimizer.getInteger("decay_min_rank");
+  std::vector<bool> counts(rules.size());
+  bool isRead =
+      eachParameter("no_decay", rules, [&](Param &param, const NameRule *rule) {
+        if (!rule)
+          return;
+        param.decays = false;
+        if (param.trainable &&
+            static_cast<int64_t>(param.dims.size()) >= minRank.value_or(0))
+          counts[rule - rules.data()] = true;
+      });
+  if (isRead && !e.diags.hasErrors())
+    for (auto [i, rule] : llvm::enumerate(rules))
+      if (!counts[i])
+        hasNoEffect(rule.pattern.range,
+                    "\"" + rule.pattern.text +
+                        "\" does nothing: what it names is frozen, does not "
+                        "decay anyway (`decay`), or is named again behind it",
+                    "leave it out");
+  return out;
+}
+
+json::Value RecipeBuilder::only(Form &train) {
+  json::Array out;
+  std::vector<NameRule> rules = patterns(train, "only", out);
   if (Found given = find(train, "only", -1, Wanted::Texts);
       given.expr && given.expr->kind == ast::ExprKind::List &&
       given.expr->kids.empty())

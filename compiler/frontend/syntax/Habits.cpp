@@ -381,8 +381,8 @@ static const Habit arguments[] = {
     {"warmup_steps warmup_iters", "it is called `warmup`"},
     {"min_lr final_lr eta_min", "it is called `final`"},
     {"no_decay decay_mask exclude",
-     "what decays is chosen by rank: `decay = rank >= 2` leaves out biases and "
-     "norms, `decay = all` nothing"},
+     "`decay = rank >= 2` leaves out biases and norms; of names it is an entry "
+     "of its own, `train { no_decay = \"wpe.*\" }`"},
     {"warmup_ratio warmup_fraction",
      "`warmup` counts updates: a tenth of 1000 is `warmup = 100`"},
 };

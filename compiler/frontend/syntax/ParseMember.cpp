@@ -319,6 +319,13 @@ bool Parser::parseStatement(std::vector<Stmt> &body) {
         d.help("did you mean `return`?");
       else if (stmt.targets.size() == 1 && tok().is("."))
         d.help(tieForm);
+      else if (stmt.targets.size() == 1 &&
+               llvm::is_contained({"+", "-", "*", "/", "//", "%", "**", "@",
+                                   "[", "<", "<=", ">", ">=", "==", "!=", "}"},
+                                  op))
+        d.help("a value alone has no effect: name it or return it, as in "
+               "`return " +
+               stmt.targets[0].name + (op == "}" ? "`" : " " + op + " ...`"));
       return false;
     }
     take();

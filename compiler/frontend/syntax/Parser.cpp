@@ -9,6 +9,7 @@
 
 #include "compiler/frontend/syntax/Habits.h"
 #include "compiler/frontend/syntax/ParserImpl.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace tfm;
@@ -306,9 +307,16 @@ void Parser::reportBlockHead() {
                              (isData ? "text(\"input.txt\")" : "bytes") + "`");
   if (tok().is("="))
     d.help("`" + word.text + "` stands without `=`");
-  else if (tok().kind == TokenKind::String)
-    d.help("write `" + word.text + " " + (isData ? "text" : "huggingface") +
-           "(" + tok().text + ")`");
+  else if (tok().kind == TokenKind::String) {
+    // A kind in quotes, or a file.
+    StringRef inQuotes = StringRef(tok().text).trim('"');
+    if (!isData &&
+        llvm::all_of(inQuotes, [](char c) { return llvm::isAlnum(c); }))
+      d.help("write `" + word.text + " " + inQuotes + "`, without quotes");
+    else
+      d.help("write `" + word.text + " " + (isData ? "text" : "huggingface") +
+             "(" + tok().text + ")`");
+  }
   skipToItem();
 }
 

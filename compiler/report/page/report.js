@@ -425,7 +425,7 @@ if (data.tensors.length)
   table("Tensors", `${whole(data.tensors.reduce((sum, tensor) => sum + tensor.count, 0))} in a checkpoint; * stands for the number of a layer`,
   [["name"], ["in words"], ["shape"], ["parameters", true], ["formula of one"], [""]],
   data.tensors.map(tensor => [el("code", {}, tensor.name), el("code", {}, tensor.dims), el("code", {}, tensor.shape), whole(tensor.parameters), el("code", {}, tensor.formula),
-    [tensor.trainable ? "" : "not trained", tensor.rate || "", tensor.aliases.length ? `also ${tensor.aliases.join(", ")}` : ""].filter(Boolean).join("; ")]));
+    [tensor.trainable ? "" : "not trained", tensor.rate || "", tensor.no_decay ? "no weight decay" : "", tensor.aliases.length ? `also ${tensor.aliases.join(", ")}` : ""].filter(Boolean).join("; ")]));
 if (data.values.length)
   table("Shapes", "of all arguments, named values and results", [["value"], ["in words"], ["shape"], ["line", true], [""]],
     data.values.map(value => [el("code", {}, value.name), el("code", {}, value.dims), el("code", {}, value.shape), String(value.line),

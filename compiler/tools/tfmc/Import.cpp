@@ -359,7 +359,10 @@ private:
          const std::string &key : options.ignored)
       if (!StringRef(key).starts_with("generation_config."))
         text += std::exchange(before, ", ") + json(key).dump();
-    text += "\n" + tokenizer() + "generate { ";
+    text += "\n" + tokenizer();
+    if (!table.value("generates", true))
+      return text;
+    text += "generate { ";
     for (bool isFirst = true; const auto &[name, key] : entries) {
       if (key.text == "none")
         continue;

@@ -18,6 +18,7 @@
 #include "compiler/transforms/ChooseLayers.h"
 #include "compiler/transforms/ReadRecipe.h"
 #include "compiler/transforms/SequenceAxis.h"
+#include "compiler/transforms/SimplifyPatterns.h"
 #include "runtime/commands/usage.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -239,6 +240,19 @@ static bool multipliesAsWritten(mlir::ModuleOp module) {
   return (failed(precision) || precision->isF32()) && !choosesLayers(module);
 }
 
+/// Why generation evaluates the whole sequence for every token; empty where it
+/// keeps what it computed.
+static std::string whyWholeSequence(mlir::ModuleOp module) {
+  auto forward = findProgram(module, ProgramKind::Forward);
+  if (!forward || !generates(forward) || !decodeObstacle(module))
+    return "";
+  // A build does not compute what nobody uses.
+  mlir::OwningOpRef<mlir::ModuleOp> used(module.clone());
+  removeUnused(findProgram(*used, ProgramKind::Forward));
+  std::optional<DecodeObstacle> obstacle = decodeObstacle(*used);
+  return obstacle ? obstacle->str() : "";
+}
+
 static void takeCount(ReportArguments &arguments, const char *option,
                       llvm::StringRef text) {
   constexpr int64_t most = 100'000;
@@ -369,10 +383,7 @@ static int report(ReportArguments arguments) {
   ModelReport result =
       makeModelReport(model, arguments.view, flops,
                       /*constants=*/arguments.format == "html");
-  if (auto forward = findProgram(*model.module, ProgramKind::Forward);
-      forward && generates(forward))
-    if (auto obstacle = decodeObstacle(*model.module))
-      result.wholeSequence = obstacle->str();
+  result.wholeSequence = whyWholeSequence(*model.module);
   if (arguments.view.memory) {
     result.memory = planModelMemory(*model.module, *target,
                                     flops ? &result.flops : nullptr, shares);

@@ -67,6 +67,7 @@ train {
   batch = 2, sequence = 8, steps = 20,
   optimizer = adamw(lr = 0.01, betas = (0.9, 0.99), weight_decay = 0.1, decay = rank >= 2)
   rates = [("wte.*", 0.5), ("h.*.up.*", 2), ("h.*.up.weight", 3)]
+  no_decay = ["wpe.*", "h.*.down.weight"]
 }
 )tfm";
 
@@ -106,7 +107,12 @@ private:
       state->second = {Tensor(value.shape), Tensor(value.shape)};
     auto &[m, v] = state->second;
     double count = environment.counter, own = rate * param.getRateOrOne();
-    double decay = optimizer.decays(param) ? optimizer.weightDecay : 0;
+    bool decays = optimizer.decays(param);
+    EXPECT_EQ(decays,
+              name == "wte.weight" ||
+                  (name.starts_with("h.") && name.ends_with(".weight") &&
+                   name != "h.*.norm.weight" && name != "h.*.down.weight"));
+    double decay = decays ? optimizer.weightDecay : 0;
     for (int64_t i = 0; i < value.size(); ++i) {
       double g = rounded(gradient.data[i]);
       m.data[i] = optimizer.beta1 * m.data[i] + (1 - optimizer.beta1) * g;

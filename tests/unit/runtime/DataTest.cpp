@@ -332,9 +332,10 @@ TEST(Text, InAFolderOfOthersIsNotMissing) {
   std::filesystem::permissions(folder.path, std::filesystem::perms::owner_all);
   EXPECT_EQ(named, "cannot look at " + path + ": Permission denied");
   // Where a model was built is nothing that whoever runs it has to know.
-  EXPECT_EQ(found, "cannot find the data file a.txt (nor " + path +
-                       "): run from the folder that has it, or name it with "
-                       "--data");
+  EXPECT_EQ(found,
+            "cannot find the data file a.txt (nor " + path +
+                "): run from the folder that has it, or name its path with "
+                "--data");
 }
 
 TEST(Text, NamesTheFileAndTheFix) {
@@ -664,6 +665,16 @@ TEST(Messages, ArePutIntoTheTemplate) {
   message = messageOf<InputError>(counted);
   EXPECT_EQ(message.find(spec.files[0] + ":1 has messages, of which only"), 0u)
       << message;
+  // One that is a text would be taken as it is, which nobody would see.
+  chat = [&] { return ChatTemplate(source, "chat"); };
+  source = begin + "{{ m.content }}" + end;
+  folder.write("a.jsonl", R"({"talk": [{"role": "user", "content": "a"}]})"
+                          "\n"
+                          R"({"talk": "b"})");
+  EXPECT_EQ(messageOf<InputError>(counted),
+            spec.files[0] + ":2: the field \"talk\" is a text, and that of " +
+                spec.files[0] +
+                ":1 a list of messages: all are one or the other");
   spec.field = "text";
   message = messageOf<InputError>(counted);
   EXPECT_NE(message.find("there is no text in the field \"text\""),
@@ -1196,10 +1207,11 @@ TEST(ValidationFiles, AreNotTrainedOn) {
     data->read(Part::Validation, 0, tokens, targets);
     EXPECT_EQ(targets, (std::vector<int32_t>{5, 6})) << kind;
     spec.validationFiles = {"nowhere"};
-    EXPECT_EQ(messageOf<InputError>([&] { open(spec, *tokenizer, 2); }),
-              "cannot find the validation file nowhere: run from the folder "
-              "that has it, or name it with -D data.validation_files when you "
-              "build it");
+    EXPECT_EQ(
+        messageOf<InputError>([&] { open(spec, *tokenizer, 2); }),
+        "cannot find the validation file nowhere: run from the folder "
+        "that has it, or name its path with -D data.validation_files when you "
+        "build it");
     if (kind != std::string_view("lines")) {
       spec.validationFiles = {write("other", {4})};
       EXPECT_EQ(messageOf<InputError>([&] { open(spec, *tokenizer, 2); }),

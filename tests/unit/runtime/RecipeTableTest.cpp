@@ -110,7 +110,8 @@ bool isOfCompiler(const Field &field) {
       "train.optimizer.decay_min_rank",
       "train.optimizer.momentum",
       "train.optimizer.nesterov",
-      "train.rates"};
+      "train.rates",
+      "train.no_decay"};
   return paths.contains(field.path);
 }
 
