@@ -214,8 +214,12 @@ static void addBatch(mlir::ModuleOp module, MemoryReport &memory) {
   auto first =
       llvm::cast<mlir::RankedTensorType>(function.getArgumentTypes().front());
   memory.batch = first.getRank() > 0 ? first.getDimSize(0) : 1;
-  memory.sequence = first.getRank() > 1 ? first.getDimSize(1) : 1;
-  // Of the sequence that the model goes over, whatever else it is given first.
+  if (auto tokens = findArgument(function, TFM_IN_TOKENS))
+    memory.sequence =
+        llvm::cast<mlir::RankedTensorType>(function.getArgumentTypes()[*tokens])
+            .getShape()
+            .back();
+  // Of the sequence that the model goes over, whatever else it is given.
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto type =
         llvm::dyn_cast<mlir::RankedTensorType>(function.getArgumentTypes()[i]);

@@ -81,7 +81,9 @@ inline void productsField(llvm::json::OStream &json, const FlopsReport &flops) {
 inline void memoryFields(llvm::json::OStream &json,
                          const MemoryReport &memory) {
   json.attribute("batch", memory.batch);
-  json.attribute("sequence", memory.sequence);
+  json.attribute("sequence", memory.sequence
+                                 ? llvm::json::Value(*memory.sequence)
+                                 : llvm::json::Value(nullptr));
   json.attribute("precision", memory.precision);
   json.attribute("target", memory.target);
   json.attribute("cpu", memory.machine);

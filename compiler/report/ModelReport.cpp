@@ -612,16 +612,17 @@ static FlopCount collect(const llvm::StringMap<FlopCount> &counts,
 
 /// How many tokens a function reads: those of its input `tokens`, else as many
 /// as it gives rows for.
-static int64_t tokensOf(func::FuncOp forward) {
+static void countTokens(func::FuncOp forward, FlopsReport &flops) {
   auto result = cast<RankedTensorType>(forward.getResultTypes().front());
   ArrayRef<int64_t> rows = result.getShape().drop_back(result.getRank() > 0);
   if (auto tokens = findArgument(forward, TFM_IN_TOKENS))
     rows =
         cast<RankedTensorType>(forward.getArgumentTypes()[*tokens]).getShape();
-  int64_t tokens = 1;
+  else
+    flops.unit = rows.size() > 1 ? "position" : "example";
+  flops.forwardTokens = 1;
   for (int64_t size : rows)
-    tokens *= size;
-  return tokens;
+    flops.forwardTokens *= size;
 }
 
 /// A function without what nobody uses, which costs nothing.
@@ -635,7 +636,7 @@ llvm::Error Reader::countAllFlops() {
   FlopsReport &flops = report.flops;
   if (auto forward = findProgram(module, ProgramKind::Forward);
       forward && forward.getNumResults() != 0) {
-    flops.forwardTokens = tokensOf(forward);
+    countTokens(forward, flops);
     llvm::StringMap<FlopCount> counts;
     countFlops(usedOf(forward)->getBody(), 1, counts);
     flops.forwardPerToken =

@@ -141,6 +141,9 @@ struct FlopsReport {
   std::optional<FlopCount> forwardPerToken;
   /// Tokens of one call of `@forward`.
   int64_t forwardTokens = 0;
+  /// What is counted so: `token`, or where none are read `example` or, of
+  /// results with a row for each, `position`.
+  std::string unit = "token";
   FlopsByKind forward;
   /// One optimizer step: `@train` (forward and backward) for every accumulated
   /// micro-batch, and `@update_decayed` and `@update_plain`.
@@ -211,7 +214,7 @@ struct SharedReport {
 /// What the planner found, in bytes, for a build of the model.
 struct MemoryReport {
   int64_t batch = 0;
-  int64_t sequence = 0;
+  std::optional<int64_t> sequence;
   std::string precision = "f32";
   /// What weights and keys and values of generation are stored in, as recipes
   /// name it: `int4`.

@@ -138,6 +138,7 @@ void HtmlWriter::writeFlops() {
     if (flops.forwardPerToken)
       json.attribute("perToken", jsonOf(*flops.forwardPerToken));
     json.attribute("tokens", flops.forwardTokens);
+    json.attribute("unit", flops.unit);
     if (flops.trainStep)
       json.attribute("trainStep", jsonOf(*flops.trainStep));
     writeKinds("forward", flops.forward, flops.forwardTokens);

@@ -165,9 +165,11 @@ static void writeFlops(const ModelReport &report, llvm::raw_ostream &os) {
   const FlopsReport &flops = report.flops;
   os << "\nFLOPs\n";
   if (flops.forwardPerToken) {
-    os << "  forward, per token: " << withThousands(*flops.forwardPerToken)
-       << " (" << withFlopUnit(*flops.forwardPerToken) << "), the mean over "
-       << withThousands(flops.forwardTokens) << " positions\n";
+    os << "  forward, per " << flops.unit << ": "
+       << withThousands(*flops.forwardPerToken) << " ("
+       << withFlopUnit(*flops.forwardPerToken) << "), the mean over "
+       << withThousands(flops.forwardTokens)
+       << (flops.unit == "example" ? " examples\n" : " positions\n");
     writeKinds(flops.forward, flops.forwardTokens, os);
   }
   if (flops.trainStep) {
@@ -179,7 +181,7 @@ static void writeFlops(const ModelReport &report, llvm::raw_ostream &os) {
   }
   TextTable products({false, false, true, true});
   if (flops.forwardPerToken)
-    addProducts(products, "forward, per token", flops.forwardProducts,
+    addProducts(products, "forward, per " + flops.unit, flops.forwardProducts,
                 flops.forwardTokens);
   addProducts(products, "train, per step", flops.trainProducts, /*parts=*/1);
   os << "  products and attention, by the type of what they multiply\n";
@@ -302,8 +304,10 @@ static void writeShared(const MemoryReport &memory, llvm::raw_ostream &os) {
 }
 
 static void writeMemory(const MemoryReport &memory, llvm::raw_ostream &os) {
-  os << "\nMemory (batch " << memory.batch << ", sequence " << memory.sequence
-     << ", " << memory.precision;
+  os << "\nMemory (batch " << memory.batch;
+  if (memory.sequence)
+    os << ", sequence " << *memory.sequence;
+  os << ", " << memory.precision;
   for (const auto &[what, type] : {std::pair("weights", memory.weights),
                                    std::pair("cache", memory.cacheType)})
     if (type != "f32")

@@ -867,7 +867,7 @@ class Tokenizers(Folder):
         self.assertEqual(result.returncode, INPUT_ERROR)
         for part in ("jsonl:4: the \"prompt\" of this object is no text", "3 of 6 prompts",
                      "jsonl:5: the \"messages\" of this object are no list of messages",
-                     "jsonl:6: this object has neither \"prompt\" nor \"messages\"", "not id, messages\n"):
+                     "jsonl:6: this object has neither \"prompt\" nor \"messages\"", "not id, messages beside it\n"):
             self.assertIn(part, result.stderr)
         texts = map(json.loads, result.stdout.splitlines())
         self.assertEqual([text["prompt"] for text in texts if text["ended"] != "failed"],

@@ -31,7 +31,7 @@ std::string Node::readablePath() const {
     number = llvm::find(parent->bodies, this) - parent->bodies.begin();
   const Node *holder = parent->first ? parent->parent : parent;
   return holder->readablePath() + "." +
-         std::to_string(parent->first.value_or(0) + number);
+         std::to_string(parent->first.value_or(parent->begin) + number);
 }
 
 const Node *Node::unnamed() const {

@@ -48,6 +48,9 @@ struct Node {
   /// numbers the layers of all its elements through. Its own name is then that
   /// of its layers, `1-11`, and no part of theirs.
   std::optional<int64_t> first;
+  /// The same of one that is a part of a `repeat`, before it is in the list
+  /// that the parts become: for messages.
+  int64_t begin = 0;
 
   // List.
   std::vector<Node *> elements;

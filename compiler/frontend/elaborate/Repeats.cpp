@@ -329,6 +329,7 @@ SymbolicValue Repeats::repeatModule(const Expr &expr,
     // The last one has what the others leave of the count's formula.
     part->count = &run == &runs.back() ? count - Dim(int64_t(run.begin))
                                        : Dim(int64_t(run.length));
+    part->begin = static_cast<int64_t>(run.begin);
     inner.parent = part;
     for (size_t i = 0; i < run.period; ++i) {
       inner.pending = bodyName(i, run.period);

@@ -201,12 +201,23 @@ void UnusedWarnings::warnAboutParameters() {
       for (const Member &member : holder->decl->members)
         if (member.name == name)
           range = member.range;
+    // Of a standard module where it was made, which is what can be changed.
+    bool isOfStd = compilation.isInStd(range.file);
+    for (const Node *made = holder;
+         made && compilation.isInStd(range.file) && made->parent;
+         made = made->parent)
+      range = made->range;
     Diagnostic &d =
         diags.warning(306, range,
                       "`" + name + "` of `" + module +
                           "` is never used: its parameters are not trained");
     if (d.notes.empty() && holder->parent)
       d.note("in " + module + ", as " + holder->readablePath());
+    if (isOfStd && holder->decl &&
+        llvm::any_of(holder->decl->parameters, [&](const Parameter &parameter) {
+          return parameter.name == name;
+        }))
+      d.help("`" + name + " = false` leaves it out");
   }
 }
 

@@ -27,7 +27,7 @@ page.append(
     el("div", { class: "figures" },
       [[whole(data.total), data.trainable === data.total ? "parameters" : `parameters, ${whole(data.trainable)} trained`],
        [bytes(data.bytes), "checkpoint in f32"],
-       data.flops.perToken !== undefined ? [flop(data.flops.perToken), "forward, per token"] : null,
+       data.flops.perToken !== undefined ? [flop(data.flops.perToken), `forward, per ${data.flops.unit}`] : null,
        data.flops.trainStep !== undefined ? [flop(data.flops.trainStep), "training step"] : null,
        data.memory ? [bytes(data.memory.arena), "memory of the binary"] : null]
         .filter(Boolean).map(([value, text]) => el("div", {}, el("strong", {}, value), el("span", {}, text)))),
@@ -235,7 +235,7 @@ function typeBars(rows, label, show, unit) {
 
 if (data.memory) {
   const memory = data.memory;
-  const node = section("Memory", `One arena of ${whole(memory.arena)} bytes, planned while compiling for batch ${memory.batch}, sequence ${memory.sequence} and ${memory.precision}. ` +
+  const node = section("Memory", `One arena of ${whole(memory.arena)} bytes, planned while compiling for batch ${memory.batch}${memory.sequence ? `, sequence ${memory.sequence}` : ""} and ${memory.precision}. ` +
     "Functions run one at a time and share the bytes of their activations; the rows show what each of them uses.");
   const kinds = [["parameters", "blue"], ["gradients", "orange"], ["optimizer state", "purple"], ["constants", "grey"], ["cache", "teal"], ["activations", "green"]];
   const used = new Set();
@@ -303,14 +303,14 @@ function kindBars(kinds, paint, label, unit = "") {
 if (data.flops.forward.length || data.flops.train.length) {
   const node = section("FLOPs", "What the definitions of the operations need, whatever a kernel does.");
   if (data.flops.forward.length)
-    node.append(el("h3", {}, `Forward: ${whole(data.flops.perToken)} per token, the mean over ${whole(data.flops.tokens)} positions`),
-      kindBars(data.flops.forward, color("blue"), "FLOPs of a token forward, by kind of operation", " per token"));
+    node.append(el("h3", {}, `Forward: ${whole(data.flops.perToken)} per ${data.flops.unit}, the mean over ${whole(data.flops.tokens)} ${data.flops.unit === "example" ? "examples" : "positions"}`),
+      kindBars(data.flops.forward, color("blue"), `FLOPs of ${data.flops.unit === "example" ? "an" : "a"} ${data.flops.unit} forward, by kind of operation`, ` per ${data.flops.unit}`));
   if (data.flops.train.length)
     node.append(el("h3", {}, `Training step: ${whole(data.flops.trainStep)}`),
       kindBars(data.flops.train, color("orange"), "FLOPs of a training step by kind of operation"));
   const { forward_per_token: forward, train_step: train } = data.flops.products;
   node.append(el("h3", {}, "Products and attention, by the type of what they multiply"));
-  for (const [name, types] of [["forward, per token", forward], ["training step", train]])
+  for (const [name, types] of [[`forward, per ${data.flops.unit}`, forward], ["training step", train]])
     node.append(...typeBars([{ name, types: types ?? {} }], `FLOPs of products by type: ${name}`, flop, "FLOP"));
 }
 
