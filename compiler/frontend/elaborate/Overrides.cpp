@@ -90,6 +90,8 @@ void Overrides::reportUnused() {
     if (define.used)
       continue;
     auto [blockName, entry] = StringRef(define.key).split('.');
+    if (entry.empty() && !tree.root)
+      continue; // that there is no model is told
     if (entry.empty())
       reportNoHyperparameter(define, blockName);
     else if (!compilation.block(blockName) &&
@@ -106,8 +108,7 @@ Diagnostic &Overrides::error(const Override &define, const Twine &message) {
 }
 
 void Overrides::reportNoHyperparameter(const Override &define, StringRef name) {
-  std::string model = tree.root ? "`" + tree.root->decl->name.str() + "`"
-                                : std::string("the model");
+  std::string model = "`" + tree.root->decl->name.str() + "`";
   Diagnostic &d =
       error(define, model + " has no hyperparameter `" + define.key + "`");
   if (compilation.block(define.key)) {
@@ -117,9 +118,8 @@ void Overrides::reportNoHyperparameter(const Override &define, StringRef name) {
     return;
   }
   std::vector<std::string> names;
-  if (tree.root)
-    for (const auto &[hyperparameter, value] : tree.root->hyperparameters)
-      names.push_back(hyperparameter.str());
+  for (const auto &[hyperparameter, value] : tree.root->hyperparameters)
+    names.push_back(hyperparameter.str());
   // `batch` and `batch_size` are `train.batch`.
   std::vector<std::string> elsewhere;
   for (const auto &[form, entries] : recipeEntries) {

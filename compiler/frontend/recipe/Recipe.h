@@ -122,6 +122,9 @@ private:
   /// patterns that fit nothing.
   bool eachParameter(llvm::StringRef entry, llvm::ArrayRef<NameRule> rules,
                      llvm::function_ref<void(Param &, const NameRule *)> visit);
+  /// Warns of those of the rules that count for no parameter, and says why.
+  void warnOfIdle(llvm::ArrayRef<NameRule> rules,
+                  const std::vector<bool> &counts, const char *why);
   /// Freezes the parameters that `only` does not name.
   llvm::json::Value only(Form &train);
   /// The patterns of an entry that names parameters.

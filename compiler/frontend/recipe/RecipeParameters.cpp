@@ -139,6 +139,18 @@ bool RecipeBuilder::eachParameter(
   return true;
 }
 
+void RecipeBuilder::warnOfIdle(llvm::ArrayRef<NameRule> rules,
+                               const std::vector<bool> &counts,
+                               const char *why) {
+  if (e.diags.hasErrors())
+    return;
+  for (auto [i, rule] : llvm::enumerate(rules))
+    if (!counts[i])
+      hasNoEffect(rule.pattern.range,
+                  "\"" + rule.pattern.text + "\" does nothing: " + why,
+                  "leave it out");
+}
+
 std::vector<RecipeBuilder::NameRule>
 RecipeBuilder::patterns(Form &train, StringRef entry, json::Array &out) {
   std::vector<NameRule> rules;
@@ -172,14 +184,10 @@ json::Array RecipeBuilder::noDecay(Form &train, const json::Object &optimizer) {
             static_cast<int64_t>(param.dims.size()) >= minRank.value_or(0))
           counts[rule - rules.data()] = true;
       });
-  if (isRead && !e.diags.hasErrors())
-    for (auto [i, rule] : llvm::enumerate(rules))
-      if (!counts[i])
-        hasNoEffect(rule.pattern.range,
-                    "\"" + rule.pattern.text +
-                        "\" does nothing: what it names is frozen, does not "
-                        "decay anyway (`decay`), or is named again behind it",
-                    "leave it out");
+  if (isRead)
+    warnOfIdle(rules, counts,
+               "what it names is frozen, does not decay anyway (`decay`), or "
+               "is named again behind it");
   return out;
 }
 
@@ -259,13 +267,8 @@ json::Array RecipeBuilder::rates(Form &train) {
         if (param.trainable)
           trains[rule - rules.data()] = true;
       });
-  if (isRead && !e.diags.hasErrors())
-    for (auto [i, rule] : llvm::enumerate(rules))
-      if (!trains[i])
-        hasNoEffect(rule.pattern.range,
-                    "\"" + rule.pattern.text +
-                        "\" does nothing: what it names is frozen, or named "
-                        "again behind it",
-                    "leave it out");
+  if (isRead)
+    warnOfIdle(rules, trains,
+               "what it names is frozen, or named again behind it");
   return out;
 }
