@@ -215,10 +215,10 @@ static void addBatch(mlir::ModuleOp module, MemoryReport &memory) {
       llvm::cast<mlir::RankedTensorType>(function.getArgumentTypes().front());
   memory.batch = first.getRank() > 0 ? first.getDimSize(0) : 1;
   if (auto tokens = findArgument(function, TFM_IN_TOKENS))
-    memory.sequence =
-        llvm::cast<mlir::RankedTensorType>(function.getArgumentTypes()[*tokens])
-            .getShape()
-            .back();
+    if (auto type = llvm::cast<mlir::RankedTensorType>(
+            function.getArgumentTypes()[*tokens]);
+        type.getRank() > 1)
+      memory.sequence = type.getDimSize(1);
   // Of the sequence that the model goes over, whatever else it is given.
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto type =

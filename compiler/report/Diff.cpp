@@ -78,14 +78,14 @@ static Facts hyperparametersOf(const ModelReport &report) {
 
 static Facts totalsOf(const ModelReport &report) {
   Facts facts;
-  auto add = [&](const char *name, std::optional<FlopCount> number) {
+  auto add = [&](const std::string &name, std::optional<FlopCount> number) {
     if (number)
       facts[name] = {withThousands(*number), number, digitsOf(*number)};
   };
   add("parameters", report.total);
   add("trainable parameters", report.trainable);
   add("bytes", report.bytes);
-  add("forward FLOPs per token", report.flops.forwardPerToken);
+  add("forward FLOPs per " + report.flops.unit, report.flops.forwardPerToken);
   add("train FLOPs per step", report.flops.trainStep);
   if (report.memory) {
     facts["precision"] = {report.memory->precision, std::nullopt};

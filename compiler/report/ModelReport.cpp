@@ -610,11 +610,11 @@ static FlopCount collect(const llvm::StringMap<FlopCount> &counts,
   return sum;
 }
 
-/// How many tokens a function reads: those of its input `tokens`, else as many
-/// as it gives rows for.
+/// Sets how many tokens a function reads, those of its input `tokens`, else as
+/// many as it gives rows for, and what they are.
 static void countTokens(func::FuncOp forward, FlopsReport &flops) {
   auto result = cast<RankedTensorType>(forward.getResultTypes().front());
-  ArrayRef<int64_t> rows = result.getShape().drop_back(result.getRank() > 0);
+  ArrayRef<int64_t> rows = result.getShape().drop_back(result.getRank() > 1);
   if (auto tokens = findArgument(forward, TFM_IN_TOKENS))
     rows =
         cast<RankedTensorType>(forward.getArgumentTypes()[*tokens]).getShape();

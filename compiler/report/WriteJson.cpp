@@ -218,6 +218,7 @@ void JsonWriter::write() {
     });
     writeShapes();
     json.attributeObject("flops", [&] {
+      json.attribute("unit", report.flops.unit);
       optionalField(json, "forward_per_token", report.flops.forwardPerToken);
       optionalField(json, "train_step", report.flops.trainStep);
       productsField(json, report.flops);

@@ -167,9 +167,11 @@ static void writeFlops(const ModelReport &report, llvm::raw_ostream &os) {
   if (flops.forwardPerToken) {
     os << "  forward, per " << flops.unit << ": "
        << withThousands(*flops.forwardPerToken) << " ("
-       << withFlopUnit(*flops.forwardPerToken) << "), the mean over "
-       << withThousands(flops.forwardTokens)
-       << (flops.unit == "example" ? " examples\n" : " positions\n");
+       << withFlopUnit(*flops.forwardPerToken) << ")";
+    if (flops.forwardTokens > 1)
+      os << ", the mean over " << withThousands(flops.forwardTokens)
+         << (flops.unit == "example" ? " examples" : " positions");
+    os << "\n";
     writeKinds(flops.forward, flops.forwardTokens, os);
   }
   if (flops.trainStep) {

@@ -19,8 +19,8 @@ void populateSimplifyPatterns(mlir::RewritePatternSet &patterns);
 /// Removes from `tfm.repeat` what nothing depends on.
 void populateSimplifyRepeatPatterns(mlir::RewritePatternSet &patterns);
 
-/// Removes from a function what none of its results depends on, and changes
-/// nothing else.
+/// Removes from a function what `tfm-simplify` finds that none of its results
+/// depends on, and changes nothing else.
 void removeUnused(mlir::func::FuncOp function);
 
 } // namespace tfm

@@ -10,6 +10,7 @@
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/BitVector.h"
+#include "llvm/Support/ErrorHandling.h"
 
 using namespace mlir;
 using namespace tfm;
@@ -218,6 +219,7 @@ void tfm::removeUnused(func::FuncOp function) {
   config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
   config.enableFolding(false);
   config.enableConstantCSE(false);
+  config.setMaxIterations(GreedyRewriteConfig::kNoLimit);
   if (failed(applyPatternsGreedily(function, std::move(patterns), config)))
     llvm::report_fatal_error("what is not used cannot be removed");
 }

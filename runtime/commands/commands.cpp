@@ -90,7 +90,7 @@ std::unique_ptr<TextDataset> openTextsFor(const CommonOptions &options,
   return advising(options, recipe, [&] { return openTexts(request); });
 }
 
-/// Whether a file is one that is run, a script among them.
+/// Whether a file is one that is run, also a script, or a library.
 static bool isProgram(const std::string &path) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
@@ -129,10 +129,10 @@ void requireNoneOfModel(const std::string &path, const tfm_model &model) {
        {recipe.data.directory, recipe.tokenizer.directory})
     requireEach({source.substr(source.rfind('/') + 1)}, directory,
                 "what this program was built from");
-  // Which models this one imports it does not know.
   if (isProgram(path))
-    throw InputError(path + " is a program, and would be overwritten: write to "
-                            "another file");
+    throw InputError(path + " is a program or library, and would be "
+                            "overwritten: write to another file");
+  // Which models this one imports it does not know.
   if (path.ends_with(".tfm") && fileExists(path))
     throw InputError(path + " is a file of a model, and would be overwritten: "
                             "write to another file");

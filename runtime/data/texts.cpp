@@ -97,6 +97,23 @@ public:
   Messages(const FindChat &find, bool answersOnly)
       : find(find), answersOnly(answersOnly) {}
 
+  /// Texts that are taken as they are among messages that are put into a
+  /// template are a mistake, which nobody would see. `field` as it is shown.
+  void requireLikeFirst(bool areMessages, const std::string &field,
+                        const std::string &where) {
+    if (first.empty()) {
+      first = where;
+      areFirstMessages = areMessages;
+    }
+    auto kind = [](bool ofMessages) {
+      return ofMessages ? "a list of messages" : "a text";
+    };
+    if (areMessages != areFirstMessages)
+      throw InputError(fmt::format(
+          "{}: the field {} is {}, and that of {} {}: all are one or the other",
+          where, field, kind(areMessages), first, kind(areFirstMessages)));
+  }
+
   /// Their text, and where it has what the assistant says; `told` are the tools
   /// that it may use, or null.
   Example read(const json &messages, json told, const std::string &where) {
@@ -181,6 +198,8 @@ private:
   }
 
   const FindChat &find;
+  std::string first; ///< where the first document is that has the field
+  bool areFirstMessages = false;
   bool answersOnly;
   std::optional<ChatTemplate> chat;
   json tools;
@@ -340,7 +359,8 @@ private:
     if (data.kind == "json" && document.is_object())
       if (auto field = document.find(data.field); field != document.end()) {
         bool areMessages = field->is_array();
-        requireLikeFirst(areMessages, where);
+        if (areMessages || isText(*field))
+          messages.requireLikeFirst(areMessages, shown(data.field), where);
         if (areMessages)
           return add(messages.read(*field, toolsOf(document, where), where),
                      number, isLine);
@@ -349,21 +369,6 @@ private:
     for (const TextField &field : fields)
       texts.push_back(textOf(document, field, where));
     addTexts(std::move(texts), number, isLine);
-  }
-
-  /// Texts that are taken as they are among messages that are put into a
-  /// template are a mistake, which nobody would see.
-  void requireLikeFirst(bool areMessages, const std::string &where) {
-    if (first.empty()) {
-      first = where;
-      areFirstMessages = areMessages;
-    }
-    if (areMessages != areFirstMessages)
-      throw InputError(fmt::format(
-          "{}: the field {} is {}, and that of {} {}: all are one or the other",
-          where, shown(data.field),
-          areMessages ? "a list of messages" : "a text", first,
-          areFirstMessages ? "a list of messages" : "a text"));
   }
 
   /// Whether an entry names the member or column.
@@ -483,8 +488,6 @@ private:
   Messages &messages;
   std::vector<Example> &examples;
   std::string_view option; ///< what names `data.field` instead of a recipe
-  std::string first; ///< where the first document is that has `data.field`
-  bool areFirstMessages = false;
   std::vector<TextField> fields;
 };
 

@@ -23,8 +23,9 @@ static bool canRun(const tfm_model &model, bool runs) {
   int count = 1;
   auto notUsed = [&](const std::string &why) {
     std::string_view others =
-        count > 1 ? " (the first one is looked at; --device cuda:1 is the next)"
-                  : "";
+        runs && count > 1
+            ? " (the first one is looked at; --device cuda:1 is the next)"
+            : "";
     say(fmt::format("note: no GPU is used{}: {}\n", others, why));
     return false;
   };

@@ -299,11 +299,13 @@ private:
     constexpr const char *writesOne =
         "`export --part {}` of the program that trained them writes {} alone";
     // Files of the whole model, or of a member that has the part within it.
-    for (std::string_view own = part; !own.empty();) {
+    for (std::string_view own = part; unexpected > 0 && !own.empty();) {
       const std::string prefix = std::string(own) + ".";
-      if (std::ranges::any_of(stored, [&](const StoredTensor &tensor) {
+      auto count =
+          std::ranges::count_if(stored, [&](const StoredTensor &tensor) {
             return tensor.name.starts_with(prefix);
-          }))
+          });
+      if (count > 0 && count < std::ssize(stored))
         return fmt::format(writesOne, own, "that");
       own.remove_prefix(std::min(own.find('.'), own.size() - 1) + 1);
     }

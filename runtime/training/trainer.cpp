@@ -530,6 +530,7 @@ bool Trainer::validate(TrainResult &result) {
   if (!evaluator)
     return true;
   double began = now();
+  log.flush(); // this may take a while
   Evaluation evaluation =
       evaluator->evaluate(Part::Validation, train.validateBatches);
   if (!std::isfinite(evaluation.loss))

@@ -415,7 +415,7 @@ class Json(unittest.TestCase):
         self.assertIs(type(answer["hyperparameters"]["drop"]), float)
         self.assertEqual(list(answer["parameters"]),
                          ["total", "trainable", "bytes", "formula", "modules", "tensors"])
-        self.assertEqual(list(answer["flops"]), ["forward_per_token", "train_step", "products"])
+        self.assertEqual(list(answer["flops"]), ["unit", "forward_per_token", "train_step", "products"])
         value_names = {(entry["path"], entry["value"]) for entry in answer["shapes"]}
         self.assertIn(("h.3.attn", "q"), value_names)
 

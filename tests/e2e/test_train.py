@@ -1267,7 +1267,7 @@ train { batch = 2, sequence = 4, steps = 4, loss = cross_entropy(ignore = 3) }
             self.assertEqual(trained.returncode, 0, trained.stderr)
             kinds = {model.name: "this program itself", "lines.tfm": "what this program was built from",
                      "lines.txt": "a data file of Lines", "vocab.json": "a file of the tokenizer of Lines",
-                     "another": "a program", "script": "a program"}
+                     "another": "a program or library", "script": "a program or library"}
             shutil.copy(model, folder / "another")
             (folder / "script").write_text("#!/bin/sh\n")
             (folder / "script").chmod(0o755)

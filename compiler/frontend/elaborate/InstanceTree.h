@@ -48,8 +48,8 @@ struct Node {
   /// numbers the layers of all its elements through. Its own name is then that
   /// of its layers, `1-11`, and no part of theirs.
   std::optional<int64_t> first;
-  /// The same of one that is a part of a `repeat`, before it is in the list
-  /// that the parts become: for messages.
+  /// Of a part of a `repeat`: the number of its first layer within that repeat,
+  /// which messages use until `first` is known.
   int64_t begin = 0;
 
   // List.

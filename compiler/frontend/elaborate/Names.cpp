@@ -79,11 +79,16 @@ std::optional<SymbolicValue> Names::lookup(StringRef name, const Scope &scope) {
 }
 
 bool Names::hidesHyperparameter(StringRef name, const Scope &scope) {
-  return scope.self && !scope.locals.contains(name) &&
-         !scope.dims.contains(name) &&
-         !(scope.binding && scope.binding->count(name)) &&
-         scope.self->members.contains(name) &&
-         scope.self->hyperparameters.contains(name);
+  if (!scope.self || scope.locals.contains(name) || scope.dims.contains(name) ||
+      (scope.binding && scope.binding->count(name)))
+    return false;
+  auto member = scope.self->members.find(name);
+  auto hyper = scope.self->hyperparameters.find(name);
+  // `base = base` makes a member of a module that was handed in.
+  return member != scope.self->members.end() &&
+         hyper != scope.self->hyperparameters.end() &&
+         member->second.is(SymbolicValue::NodeRef) &&
+         !hyper->second.is(SymbolicValue::NodeRef);
 }
 
 std::vector<std::string> Names::namesOfModule(const Scope &scope) {

@@ -24,7 +24,8 @@ public:
 
   /// The meaning of a name, or nothing.
   std::optional<SymbolicValue> lookup(llvm::StringRef name, const Scope &scope);
-  /// Whether that is a member although a hyperparameter has the name, too.
+  /// Whether that is an instance although a hyperparameter, which is none, has
+  /// the name, too.
   static bool hidesHyperparameter(llvm::StringRef name, const Scope &scope);
   /// Whether an expression is a word alone that has no meaning.
   bool isUnknownWord(const ast::Expr &expr, const Scope &scope);

@@ -54,9 +54,9 @@ Diagnostic &Reporter::error(ErrorCode code, Range range, const Twine &message) {
     return diags.ignored();
   Diagnostic &d = diags.error(code, range, message);
   if (hiding.contains({range.file, range.begin, range.end}))
-    d.help("here `" + sources.text(range) +
+    d.note("here `" + sources.text(range).str() +
            "` is the member, which hides the hyperparameter of the same name: "
-           "one of the two needs another");
+           "one of the two needs another name");
   if (callStack.empty() || !d.notes.empty())
     return d;
   const Call &call = callStack.back();

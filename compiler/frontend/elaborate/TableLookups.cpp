@@ -98,8 +98,8 @@ void TableLookups::checkGathers(size_t first) {
             lookup.table + "` does");
       else if (high + 1 == callerDims.generationLength() ||
                high + 1 == recipe.train.sequence)
-        d.help("a text has " + Twine(high + 1) +
-               " places here (`context` of the model, or `sequence` in "
+        d.help("if these are the places of a text, it has " + Twine(high + 1) +
+               " of them here (`context` of the model, or `sequence` in "
                "`train`): the table needs a row for each");
     }
   }

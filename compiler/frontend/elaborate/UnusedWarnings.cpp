@@ -213,10 +213,11 @@ void UnusedWarnings::warnAboutParameters() {
                           "` is never used: its parameters are not trained");
     if (d.notes.empty() && holder->parent)
       d.note("in " + module + ", as " + holder->readablePath());
-    if (isOfStd && holder->decl &&
-        llvm::any_of(holder->decl->parameters, [&](const Parameter &parameter) {
-          return parameter.name == name;
-        }))
+    // Of one that the user's own line made, which may say so.
+    auto chosen = holder->hyperparameters.find(name);
+    if (isOfStd && !unused && range == holder->range &&
+        chosen != holder->hyperparameters.end() &&
+        chosen->second.is(SymbolicValue::Bool))
       d.help("`" + name + " = false` leaves it out");
   }
 }
@@ -269,18 +270,23 @@ void UnusedWarnings::warnAboutNames(const ast::Module &module,
 
 void UnusedWarnings::warnAboutMethod(const ast::Module &module,
                                      const Member &member) {
-  // Any module of a file may be the model, or a part, of one that imports it.
-  const std::vector<std::string> ofModels = {"forward", "loss"};
   auto &own = compilation.mainUnit->ast->modules;
   bool isOfMain = llvm::any_of(
       own, [&](const auto &other) { return other.get() == &module; });
-  if (!tree.root || !isOfMain || llvm::is_contained(ofModels, member.name))
+  // Any module of a file may be the model, or a part, of one that imports it.
+  if (!tree.root || !isOfMain || member.name == "forward" ||
+      member.name == "loss")
     return;
   Diagnostic &d = diags.warning(
       309, member.range,
       "`" + member.name + "` of `" + module.name +
           "` is never called, and what it computes is not checked");
-  std::string meant = closestName(member.name, ofModels);
+  std::vector<std::string> missing;
+  for (const char *name : {"forward", "loss"})
+    if (llvm::none_of(module.members,
+                      [&](const Member &other) { return other.name == name; }))
+      missing.push_back(name);
+  std::string meant = closestName(member.name, missing);
   if (!meant.empty())
     d.help("did you mean `" + meant + "`?");
 }

@@ -167,12 +167,6 @@ json::Array RecipeBuilder::noDecay(Form &train, const json::Object &optimizer) {
   // Of a model with mistakes not every name is known.
   if (rules.empty() || !e.root || e.diags.hasErrors())
     return out;
-  if (*optimizer.getNumber("weight_decay") == 0) {
-    hasNoEffect(rules[0].pattern.range,
-                "`no_decay` does nothing: no `weight_decay` draws weights to 0",
-                "the optimizer has it: `adamw(weight_decay = 0.1)`");
-    return out;
-  }
   std::optional<int64_t> minRank = optimizer.getInteger("decay_min_rank");
   std::vector<bool> counts(rules.size());
   bool isRead =
@@ -184,7 +178,11 @@ json::Array RecipeBuilder::noDecay(Form &train, const json::Object &optimizer) {
             static_cast<int64_t>(param.dims.size()) >= minRank.value_or(0))
           counts[rule - rules.data()] = true;
       });
-  if (isRead)
+  if (isRead && *optimizer.getNumber("weight_decay") == 0)
+    hasNoEffect(rules[0].pattern.range,
+                "`no_decay` does nothing: no `weight_decay` draws weights to 0",
+                "the optimizer has it: `adamw(weight_decay = 0.1)`");
+  else if (isRead)
     warnOfIdle(rules, counts,
                "what it names is frozen, does not decay anyway (`decay`), or "
                "is named again behind it");

@@ -79,7 +79,7 @@ static const Habit names[] = {
              "before the last the other way round"},
     {"narrow select slice dynamic_slice",
      "slices are written `x[:, 0:4]`, and `x[0]` is the first of an axis"},
-    {"index_select take take_along_dim take_along_axis",
+    {"index_select take",
      "`gather(table, ids)` has rows of a table; `one_hot(ids, n) @ x` chooses "
      "of the axis before the last"},
     {"scatter scatter_add index_add segment_sum",
@@ -89,13 +89,13 @@ static const Habit names[] = {
      "sizes are known while compiling and depend on no value; `where(mask, x, "
      "0.0)` leaves the others out of a sum"},
     {"unfold im2col",
-     "pieces side by side are `rearrange(x, \"B (T k) w -> B T (k w)\", k = "
+     "pieces side by side are `rearrange(x, \"B (n k) w -> B n (k w)\", k = "
      "4)`; those that overlap `concat` of what `shift` moves"},
     {"interpolate upsample Upsample UpsamplingNearest1d",
      "`rearrange(x, \"B T w -> B (T n) w\", n = 2)` repeats each place"},
     {"max_pool1d avg_pool1d max_pool2d avg_pool2d MaxPool1d AvgPool1d "
      "MaxPool2d AvgPool2d",
-     "of pieces `y = rearrange(x, \"B (T k) w -> B T k w\", k = 2)` take "
+     "of pieces `y = rearrange(x, \"B (n k) w -> B n k w\", k = 2)` take "
      "`max(y, axis = -2)` or `mean(y, axis = -2)`"},
     {"adaptive_avg_pool1d adaptive_avg_pool2d AdaptiveAvgPool1d "
      "AdaptiveAvgPool2d GlobalAveragePooling1D",
@@ -111,9 +111,11 @@ static const Habit names[] = {
     {"zeros_like ones_like full full_like eye empty",
      "numbers broadcast, so `x * 0.0 + 1.0` is a tensor of ones; tables are "
      "`const t[i: n, j: n] = if i == j then 1.0 else 0.0`"},
-    {"diag diagonal trace",
-     "with `const t[i: n, j: n] = if i == j then 1.0 else 0.0` it is `sum(x * "
-     "t)`"},
+    {"diagonal trace",
+     "with `const t[i: n, j: n] = if i == j then 1.0 else 0.0` the diagonal is "
+     "`sum(x * t)`, the trace `sum(sum(x * t), axis = -2)`"},
+    {"diag", "with `const t[i: n, j: n] = if i == j then 1.0 else 0.0` it is "
+             "`t * x`"},
     {"pi", "write `3.141592653589793`"},
     {"inf",
      "`attention` has `causal` and `mask`; elsewhere a large number such "
@@ -149,7 +151,7 @@ static const Habit names[] = {
      "they are called `sum`, `mean` and `max`: `sum(x, axis = -1)`"},
     {"cdist", "write `sqrt(sum((rearrange(a, \"n w -> n 1 w\") - b) ** 2) + "
               "1e-12)`"},
-    {"fft rfft ifft irfft dct",
+    {"fft rfft ifft irfft",
      "of a length that is known it is a product with tables: `const waves[i: "
      "n, j: n] = cos(6.283185307179586 * i * j / n)`, and one of `sin`"},
     {"inv inverse solve det svd qr cholesky eig eigh pinv",
@@ -292,9 +294,8 @@ static const Habit names[] = {
      "a layer is a module of your own, of `SelfAttention(width, heads)`, "
      "`MLP(width)` and norms; `tfmc new` writes such a model"},
     {"MoE MixtureOfExperts Mixture",
-     "experts are layers of which a row goes through some: `experts(x, "
-     "weights, ids, only = ids)` (docs/language.md, \"Repeated "
-     "layers\")"},
+     "experts are layers, `experts = repeat(n) Expert(width)`, of which a row "
+     "goes through some: `experts(x, weights, ids, only = ids)`"},
     {"Mamba SSM S4", "a state space is a `scan(a, x, axis = T)`: `h[t] = a[t] "
                      "* h[t - 1] + x[t]`"},
     {"drop", "the rate is a hyperparameter of the module, `drop = 0.1`; what "
@@ -344,6 +345,8 @@ static const Habit entries[] = {
      "layer_decay llrd layerwise_lr_decay",
      "name what has a rate of its own, `rates = (\"wte.*\", 0.1)`: so much of "
      "the optimizer's `lr`"},
+    {"decay_mask exclude exclude_from_weight_decay no_weight_decay",
+     "it is called `no_decay`: patterns of names, `no_decay = \"*.bias\"`"},
     {"freeze frozen trainable requires_grad target_modules modules_to_save "
      "peft lora",
      "name what is trained, `only = \"*.lora_*\"`: all else is frozen"},

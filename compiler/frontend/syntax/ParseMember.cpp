@@ -325,7 +325,10 @@ bool Parser::parseStatement(std::vector<Stmt> &body) {
                                   op))
         d.help("a value alone has no effect: name it or return it, as in "
                "`return " +
-               stmt.targets[0].name + (op == "}" ? "`" : " " + op + " ...`"));
+               stmt.targets[0].name +
+               (op == "}"   ? "`"
+                : op == "[" ? "[...]`"
+                            : " " + op + " ...`"));
       return false;
     }
     take();

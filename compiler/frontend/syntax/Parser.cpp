@@ -308,12 +308,10 @@ void Parser::reportBlockHead() {
   if (tok().is("="))
     d.help("`" + word.text + "` stands without `=`");
   else if (tok().kind == TokenKind::String) {
-    // A kind in quotes, or a file.
     StringRef inQuotes = StringRef(tok().text).trim('"');
-    if (!isData &&
-        llvm::all_of(inQuotes, [](char c) { return llvm::isAlnum(c); }))
-      d.help("write `" + word.text + " " + inQuotes + "`, without quotes");
-    else
+    if (!isData && inQuotes == "bytes")
+      d.help("write `tokenizer bytes`, without quotes");
+    else if (!inQuotes.empty())
       d.help("write `" + word.text + " " + (isData ? "text" : "huggingface") +
              "(" + tok().text + ")`");
   }

@@ -303,7 +303,7 @@ function kindBars(kinds, paint, label, unit = "") {
 if (data.flops.forward.length || data.flops.train.length) {
   const node = section("FLOPs", "What the definitions of the operations need, whatever a kernel does.");
   if (data.flops.forward.length)
-    node.append(el("h3", {}, `Forward: ${whole(data.flops.perToken)} per ${data.flops.unit}, the mean over ${whole(data.flops.tokens)} ${data.flops.unit === "example" ? "examples" : "positions"}`),
+    node.append(el("h3", {}, `Forward: ${whole(data.flops.perToken)} per ${data.flops.unit}${data.flops.tokens > 1 ? `, the mean over ${whole(data.flops.tokens)} ${data.flops.unit === "example" ? "examples" : "positions"}` : ""}`),
       kindBars(data.flops.forward, color("blue"), `FLOPs of ${data.flops.unit === "example" ? "an" : "a"} ${data.flops.unit} forward, by kind of operation`, ` per ${data.flops.unit}`));
   if (data.flops.train.length)
     node.append(el("h3", {}, `Training step: ${whole(data.flops.trainStep)}`),
