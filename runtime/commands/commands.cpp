@@ -25,9 +25,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sys/stat.h>
@@ -96,12 +96,16 @@ static bool isProgram(const std::string &path) {
   if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
       access(path.c_str(), X_OK) != 0)
     return false;
-  std::ifstream file(path, std::ios::binary);
-  std::string first(4, '\0');
-  file.read(first.data(), static_cast<std::streamsize>(first.size()));
-  return first == "\x7f"
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  char first[4] = {};
+  ssize_t count = file < 0 ? 0 : read(file, first, sizeof first);
+  if (file >= 0)
+    close(file);
+  std::string_view begin(first,
+                         static_cast<size_t>(std::max<ssize_t>(count, 0)));
+  return begin == "\x7f"
                   "ELF" ||
-         first.starts_with("#!");
+         begin.starts_with("#!");
 }
 
 void requireNoneOfModel(const std::string &path, const tfm_model &model) {

@@ -20,12 +20,13 @@
 #include "runtime/support/utf8.h"
 
 #include <algorithm>
+#include <climits>
 #include <ctime>
-#include <filesystem>
 #include <fmt/format.h>
 #include <glob.h>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <unistd.h>
 
 using json = nlohmann::ordered_json;
 
@@ -105,13 +106,12 @@ public:
       first = where;
       areFirstMessages = areMessages;
     }
-    auto kind = [](bool ofMessages) {
-      return ofMessages ? "a list of messages" : "a text";
-    };
     if (areMessages != areFirstMessages)
-      throw InputError(fmt::format(
-          "{}: the field {} is {}, and that of {} {}: all are one or the other",
-          where, field, kind(areMessages), first, kind(areFirstMessages)));
+      throw InputError(where + ": the field " + field +
+                       (areMessages
+                            ? " is a list of messages, unlike that of "
+                            : " is no list of messages, unlike that of ") +
+                       first);
   }
 
   /// Their text, and where it has what the assistant says; `told` are the tools
@@ -579,8 +579,7 @@ std::string locateFile(const std::string &name, const std::string &directory,
   std::string other = inFolder(directory, name);
   if (!other.empty() && fileExists(other))
     return other;
-  std::error_code unknown;
-  if (directory == std::filesystem::current_path(unknown))
+  if (char here[PATH_MAX]; getcwd(here, sizeof here) && directory == here)
     other.clear();
   folderHas(name); // not to be found is not the same as not to be seen
   throw InputError(std::string("cannot find ") + purpose + " " + name +

@@ -296,26 +296,26 @@ private:
 
   /// What to do about problems.
   std::string advice() const {
-    constexpr const char *writesOne =
-        "`export --part {}` of the program that trained them writes {} alone";
     // Files of the whole model, or of a member that has the part within it.
-    for (std::string_view own = part; unexpected > 0 && !own.empty();) {
-      const std::string prefix = std::string(own) + ".";
-      auto count =
-          std::ranges::count_if(stored, [&](const StoredTensor &tensor) {
-            return tensor.name.starts_with(prefix);
-          });
-      if (count > 0 && count < std::ssize(stored))
-        return fmt::format(writesOne, own, "that");
-      own.remove_prefix(std::min(own.find('.'), own.size() - 1) + 1);
+    std::string alone = part.substr(part.rfind('.') + 1);
+    auto isWithin = [&](const StoredTensor &tensor) {
+      return tensor.name.starts_with(alone + ".");
+    };
+    const std::string &other = matching.otherPrefix;
+    if (part.empty() || unexpected == 0 ||
+        std::ranges::none_of(stored, isWithin)) {
+      alone.clear();
+      if (!other.empty() && matching.prefix.inModel)
+        return fmt::format(
+            "`train --init {0}={2} --init {1}={2}` begins both with them",
+            partOf(matching.prefix.text), partOf(other),
+            shellWord(weights.path()));
+      if (!other.empty())
+        alone = partOf(matching.prefix.text);
     }
-    if (const std::string &other = matching.otherPrefix; !other.empty())
-      return matching.prefix.inModel
-                 ? fmt::format("`train --init {0}={2} --init {1}={2}` begins "
-                               "both with them",
-                               partOf(matching.prefix.text), partOf(other),
-                               shellWord(weights.path()))
-                 : fmt::format(writesOne, partOf(matching.prefix.text), "one");
+    if (!alone.empty())
+      return "`export --part " + alone +
+             "` of the program that trained them writes it alone";
     std::string advice = "Use the binary that was built for these weights, or "
                          "name other weights";
     if (missing.size() == problems.size() && missing.size() < sources.size())

@@ -665,12 +665,12 @@ void Trainer::sayWhatIsKept(const RunState &here) {
                              position.steps),
          rateBefore = learningRate(train.schedule, position.lr, position.step,
                                    stepsBefore);
-  const std::string own = fmt::format("{:.3g}", rate),
-                    before = fmt::format("{:.3g}", rateBefore);
-  if (own != before && position.step < position.steps)
+  // By as much as three digits show.
+  bool differs = std::abs(rate - rateBefore) > 5e-4 * std::abs(rateBefore);
+  if (differs && position.step < position.steps)
     say(fmt::format("note: the schedule ends at step {} and no longer at {}: "
-                    "the learning rate goes on with {} instead of {}\n",
-                    position.steps, stepsBefore, own, before));
+                    "the learning rate goes on with {:.3g} instead of {:.3g}\n",
+                    position.steps, stepsBefore, rate, rateBefore));
   if (!options.lr && train.optimizer.lr != position.lr)
     say(fmt::format("note: the run keeps its learning rate {}, where this "
                     "build's recipe has {}: --lr changes it\n",

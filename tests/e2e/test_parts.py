@@ -124,7 +124,7 @@ class Parts(InFolder):
         told = self.ask("gpt", "eval", "--weights", "two", "--partial")
         self.assertEqual(told.returncode, 1)
         self.assertIn("they have both policy and reference, which fit alike", told.stderr)
-        self.assertIn("`export --part policy` of the program that trained them writes one alone", told.stderr)
+        self.assertIn("`export --part policy` of the program that trained them writes it alone", told.stderr)
 
     def test_wrong_parts(self):
         for arguments, message in {
@@ -139,7 +139,7 @@ class Parts(InFolder):
                 told = self.refused("train", *(word for part in arguments for word in ("--init", part)), "--out", "no")
                 self.assertIn(message, told)
         # What the files have besides is not meant.
-        self.assertIn("`export --part wte` of the program that trained them writes that alone",
+        self.assertIn("`export --part wte` of the program that trained them writes it alone",
                       self.refused("train", "--init", "policy.wte=gpt1", "--out", "no"))
         self.assertIn("must name a file behind policy=", self.refused("train", "--init", "policy=", code=2))
         self.assertIn("cannot read the weights none", self.refused("train", "--init", "policy=none", "--out", "no"))

@@ -672,9 +672,22 @@ TEST(Messages, ArePutIntoTheTemplate) {
                           "\n"
                           R"({"talk": "b"})");
   EXPECT_EQ(messageOf<InputError>(counted),
-            spec.files[0] + ":2: the field \"talk\" is a text, and that of " +
-                spec.files[0] +
-                ":1 a list of messages: all are one or the other");
+            spec.files[0] +
+                ":2: the field \"talk\" is no list of messages, unlike that "
+                "of " +
+                spec.files[0] + ":1");
+  // Of several files, too, and not of what is no text.
+  folder.write("a.jsonl", R"({"talk": [{"role": "user", "content": "a"}]})");
+  const std::string one = spec.files[0];
+  spec.files.push_back(folder.write("b.jsonl", R"({"talk": "b"})"));
+  EXPECT_NE(
+      messageOf<InputError>(counted).find(
+          spec.files[1] + ":1: the field \"talk\" is no list of messages"),
+      std::string::npos);
+  folder.write("b.jsonl", R"({"talk": null})");
+  EXPECT_NE(messageOf<InputError>(counted).find("is no text, but null"),
+            std::string::npos);
+  spec.files = {one};
   spec.field = "text";
   message = messageOf<InputError>(counted);
   EXPECT_NE(message.find("there is no text in the field \"text\""),
