@@ -48,7 +48,8 @@ def ParamOp : Tfm_Op<"param", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInt
     dictionary with a `kind` and numeric `args`: `zeros`, `ones`, `normal` and
     `truncated_normal` (mean, standard deviation), `uniform` (low, high),
     `constant` (the value). Its learning rate is that of all times `rate`,
-    which is positive.
+    which is positive; with `no_decay` weight decay leaves it alone, whatever
+    its rank.
 
     `output_axis` is the axis of one layer along which the products that the
     parameter is a weight of have their results, or ids choose rows of it: what

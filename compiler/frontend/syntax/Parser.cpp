@@ -9,7 +9,6 @@
 
 #include "compiler/frontend/syntax/Habits.h"
 #include "compiler/frontend/syntax/ParserImpl.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace tfm;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/files/run_log.h"
+#include "runtime/support/error.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <chrono>
@@ -40,6 +41,21 @@ TEST(RunLog, IsWrittenAtOnceOnDemandAndAtItsEnd) {
     log.line("three");
   }
   EXPECT_EQ(contentOf(folder / "log.jsonl"), "one\ntwo\nthree\n");
+}
+
+TEST(RunLog, IsKnownByItsFirstLineAlsoByItsBeginning) {
+  TemporaryFolder folder;
+  for (const char *text : {"", "{", "{\"step\":", "{\"step\":1,\"lo",
+                           "{\"step\":1,\"loss\":2}\n{\"st"})
+    EXPECT_EQ(messageOf<InputError>(
+                  [&] { requireLog(folder.write("log.jsonl", text)); }),
+              "")
+        << text;
+  for (const char *text : {"x", "{\"stop\"", "{\"step\n", "{\"a\":1}\n"})
+    EXPECT_NE(messageOf<InputError>(
+                  [&] { requireLog(folder.write("log.jsonl", text)); }),
+              "")
+        << text;
 }
 
 } // namespace
