@@ -208,10 +208,10 @@ void requireLog(const std::string &path) {
   if (!isRegularFile(path))
     return;
   std::string first = readFile(path, "the log", capacity); // more than a line
+  if (first.empty())
+    return;
   // Of its first line a kill leaves the beginning.
-  constexpr std::string_view begin = "{\"step\":";
-  if (first.find('\n') == std::string::npos &&
-      begin.starts_with(first.substr(0, begin.size())))
+  if (first.find('\n') == std::string::npos && first.starts_with("{\"step\":"))
     return;
   nlohmann::json line = jsonOf(first.substr(0, first.find('\n')));
   if (!line.is_object() || !line.contains("step"))

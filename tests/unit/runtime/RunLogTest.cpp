@@ -45,13 +45,13 @@ TEST(RunLog, IsWrittenAtOnceOnDemandAndAtItsEnd) {
 
 TEST(RunLog, IsKnownByItsFirstLineAlsoByItsBeginning) {
   TemporaryFolder folder;
-  for (const char *text : {"", "{", "{\"step\":", "{\"step\":1,\"lo",
-                           "{\"step\":1,\"loss\":2}\n{\"st"})
+  for (const char *text :
+       {"", "{\"step\":", "{\"step\":1,\"lo", "{\"step\":1,\"loss\":2}\n{\"st"})
     EXPECT_EQ(messageOf<InputError>(
                   [&] { requireLog(folder.write("log.jsonl", text)); }),
               "")
         << text;
-  for (const char *text : {"x", "{\"stop\"", "{\"step\n", "{\"a\":1}\n"})
+  for (const char *text : {"x", "{", "{\"stop\"", "{\"step\n", "{\"a\":1}\n"})
     EXPECT_NE(messageOf<InputError>(
                   [&] { requireLog(folder.write("log.jsonl", text)); }),
               "")
