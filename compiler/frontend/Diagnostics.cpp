@@ -261,6 +261,14 @@ std::string Diagnostics::str() const {
   return text;
 }
 
+/// Whether both have the same letters, in any order: `wdith` and `width`.
+static bool hasTheLettersOf(llvm::StringRef name, llvm::StringRef other) {
+  std::string letters = name.lower(), others = other.lower();
+  llvm::sort(letters);
+  llvm::sort(others);
+  return letters == others;
+}
+
 std::string tfm::closestName(llvm::StringRef name,
                              llvm::ArrayRef<std::string> candidates) {
   unsigned limit = std::max<size_t>(1, (name.size() + 2) / 3);
@@ -270,6 +278,9 @@ std::string tfm::closestName(llvm::StringRef name,
       continue;
     unsigned distance = name.edit_distance_insensitive(
         candidate, /*AllowReplacements=*/true, limit);
+    // Of a short name two other letters are another word: `cross` is no `cos`.
+    if (distance > 1 && name.size() < 6 && !hasTheLettersOf(name, candidate))
+      continue;
     auto shared = [&](llvm::StringRef other) {
       size_t length = 0;
       while (length < std::min(name.size(), other.size()) &&

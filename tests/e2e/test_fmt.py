@@ -1,6 +1,7 @@
 """tfmc fmt: shipped files are formatted; files are replaced whole or not at all."""
 
 import pathlib
+import re
 import stat
 import subprocess
 import tempfile
@@ -20,6 +21,17 @@ class Shipped(unittest.TestCase):
         self.assertGreater(len(files), 15)
         result = tfmc("fmt", "--check", *files)
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+
+    def test_examples_of_the_documents_are_formatted(self):
+        whole = 0
+        for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+            for text in re.findall(r"^```tfm\n(.*?)^```", page.read_text(), re.M | re.S):
+                result = tfmc("fmt", "-", stdin=text)
+                # Parts of a file are no file.
+                if result.returncode == 0:
+                    whole += 1
+                    self.assertEqual(result.stdout, text, page)
+        self.assertGreater(whole, 12)
 
     def test_new_files_are_formatted(self):
         for like in ("gpt2", "llama"):

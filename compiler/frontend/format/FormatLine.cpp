@@ -411,12 +411,14 @@ void Layout::statement(Words words) {
     bool formula = false;
     for (int level = elseLevel; level <= tightestLevel; ++level)
       formula |= split(value, level).size() > 1;
-    if (!formula)
+    Words target = words.take_front(i + 1);
+    // Names of several values stay together.
+    bool several = split(target, commaLevel).size() > 1;
+    if ((!formula && !several) || flatColumns(target) < 0)
       break;
-    if (flatColumns(words.take_front(i + 1)) < 0)
-      break;
-    putAll(words.take_front(i + 1));
-    newline(value.front(), indent + hangingIndent);
+    putAll(target);
+    if (formula)
+      newline(value.front(), indent + hangingIndent);
     return expression(value, indent + hangingIndent, commaLevel, 0);
   }
   expression(words, indent + hangingIndent, commaLevel, 0);

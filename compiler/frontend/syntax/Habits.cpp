@@ -157,7 +157,7 @@ static const Habit names[] = {
     {"inv inverse solve det svd qr cholesky eig eigh pinv",
      "there are sums, products and functions of elements, and no other "
      "linear algebra"},
-    {"nan_to_num isnan isinf isfinite is_nan",
+    {"nan_to_num isnan isinf isfinite is_nan nanmean nansum nanmax",
      "`where(abs(x) < 1e30, x, 0.0)` has 0 for what is not a number or not "
      "finite"},
     {"atan atan2 asin acos arctan arcsin arccos",
@@ -177,6 +177,9 @@ static const Habit names[] = {
     {"topk argmax sort argsort",
      "`values, ids = top_k(x, k)` has the largest, the largest first; of "
      "logits `generate` chooses the tokens"},
+    {"median quantile percentile kthvalue",
+     "`values, ids = top_k(x, k)` has the k largest, the largest first"},
+    {"cbrt", "of positive numbers it is `x ** (1.0 / 3.0)`"},
     {"argmin", "`values, ids = top_k(-x, 1)` has where the smallest is"},
     {"round floor ceil trunc",
      "`cast(x, int)` cuts off what follows the point: 1.7 becomes 1, and -1.7 "

@@ -118,6 +118,22 @@ TEST(Format, LongStatementsAreBroken) {
             "}\n");
 }
 
+TEST(Format, SeveralNamesStayTogether) {
+  std::string text =
+      format("function f(x: [B, T, n]) -> [B, T, n] {\n"
+             "  queries, keys, values = split(rearrange(x, \"B T (heads d) -> "
+             "B heads T d\", heads = 3 * heads), 3, axis = 1)\n"
+             "  return queries\n"
+             "}\n");
+  EXPECT_EQ(text,
+            "function f(x: [B, T, n]) -> [B, T, n] {\n"
+            "  queries, keys, values = split(rearrange(x, \"B T (heads d) "
+            "-> B heads T d\", heads = 3 * heads), 3,\n"
+            "                                axis = 1)\n"
+            "  return queries\n"
+            "}\n");
+}
+
 TEST(Format, BodiesOnOneLineStayThere) {
   std::string text = "generate { greedy = true, tokens = 4 }\n";
   EXPECT_EQ(format("generate {greedy=true ,tokens=4}"), text);
