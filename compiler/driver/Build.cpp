@@ -429,7 +429,7 @@ BuildStatus Builder::readRecipe() {
     llvm::errs()
         << "note: weights are stored in fewer bits than training needs "
            "(`generate.weights`): this build does not train"
-        << (weights->isBF16() && cache->isF32()
+        << (weights->isBF16() && cache->isBF16()
                 ? "; `generate.cache` is bf16, too\n"
                 : "\n");
   if (options.emit != Emit::Schedule)

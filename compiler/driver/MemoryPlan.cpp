@@ -199,9 +199,6 @@ static void addPrecision(mlir::ModuleOp module, MemoryReport &memory) {
     memory.precision = dtypeOf(*precision);
   memory.weights = wordOf(weightsOfGeneration(module));
   memory.cacheType = wordOf(cacheOfGeneration(module));
-  // Where products are of bf16 keys and values are, too.
-  if (memory.cacheType == "f32" && memory.precision == "bf16")
-    memory.cacheType = memory.precision;
 }
 
 /// The batch and length of training where there is any, else of generation.

@@ -253,7 +253,13 @@ FailureOr<Type> tfm::weightsOfGeneration(ModuleOp module) {
 }
 
 FailureOr<Type> tfm::cacheOfGeneration(ModuleOp module) {
-  return typeInRecipe(module, recipe::field("generate.cache"));
+  FailureOr<Type> cache = typeInRecipe(module, recipe::field("generate.cache"));
+  if (failed(cache) || !cache->isF32())
+    return cache;
+  FailureOr<FloatType> precision = precisionOf(module);
+  if (failed(precision))
+    return failure();
+  return Type(*precision);
 }
 
 FailureOr<int64_t> tfm::topKOfGeneration(ModuleOp module) {

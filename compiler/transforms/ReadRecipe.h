@@ -81,7 +81,7 @@ mlir::FailureOr<mlir::FloatType> trainingPrecision(mlir::ModuleOp module);
 mlir::FailureOr<mlir::Type> weightsOfGeneration(mlir::ModuleOp module);
 
 /// `generate.cache` of the recipe: f32, also where there is no recipe, bf16, or
-/// i8.
+/// i8. Where products are of bf16, keys and values of f32 are, too.
 /// Fails as `Optimizer::read`.
 mlir::FailureOr<mlir::Type> cacheOfGeneration(mlir::ModuleOp module);
 
