@@ -136,9 +136,19 @@ int64_t tasksOfScript(const char *(*variable)(const char *)) {
              : std::max<int64_t>(1, numberIn(variable("SLURM_NTASKS")));
 }
 
+int64_t Launch::number() const { return numberIn(rank.data()); }
+
 std::string Launch::name() const {
   return rank.empty() ? "this process"
                       : fmt::format("process {} ({})", rank, ownHost().data());
+}
+
+/// In microseconds, how long `waitForTurn` waits.
+static useconds_t turnOf(int64_t rank) {
+  if (rank == 0)
+    return 0;
+  constexpr int64_t last = 6; // who comes later waits no longer
+  return static_cast<useconds_t>(1'000'000 + 500'000 * std::min(rank, last));
 }
 
 static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
@@ -170,7 +180,9 @@ static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
     // One beside the program is not read where another is named.
     path = access(beside.c_str(), F_OK) == 0 ? beside : libraryName;
     shown = path;
-    advice = fmt::format("make it with `tfmc mpi -o {}`", shellWord(beside));
+    advice = fmt::format("make it with `tfmc mpi -o {}` (--mpicc PATH where "
+                         "mpicc is of another MPI)",
+                         shellWord(beside));
   }
   // Parts of an MPI find what they call among the symbols of the program.
   bool isWhole = tfm::isWhole(path);
@@ -194,7 +206,7 @@ static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
   tfm_transport *transport = nullptr;
   {
     Deadline deadline(
-        timeout,
+        timeout + (launch ? turnOf(launch->number()) * 1e-6 : 0),
         fmt::format(
             "{}: {}, but MPI has not begun after {:g} s (MPI_Init): another "
             "one hangs, has ended before, as its own message may say, or needs "
@@ -241,16 +253,18 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
   }
 }
 
-void waitForTheFirst() {
+void waitForTurn(int64_t rank) {
+  if (rank == 0)
+    return;
   // By this it is ended: a handler would have it go on at once.
   std::signal(SIGTERM, SIG_DFL);
-  usleep(1'500'000);
+  usleep(turnOf(rank));
 }
 
 int endLaunch(const std::string &message, int status) {
   std::optional<Launch> launch = findLaunch(environmentVariable);
-  if (launch && launch->rank != "0")
-    waitForTheFirst();
+  if (launch)
+    waitForTurn(launch->number());
   say(message);
   dismissWitness(/*endsAll=*/true);
   usleep(200'000); // MPICH's launcher drops what it has not read by then

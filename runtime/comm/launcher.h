@@ -25,6 +25,8 @@ struct Launch {
   int64_t size;          ///< processes that it has started
   std::string_view rank; ///< of this one; empty where nobody says it
 
+  /// The rank, 0 where nobody says it.
+  int64_t number() const;
   /// For messages: `process 3 (node-7)`, or of `this process`.
   std::string name() const;
 };
@@ -60,10 +62,10 @@ struct ProcessesOptions {
 /// Throws NotJoined where the library is missing or not of this launcher.
 std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options);
 
-/// Lets the first process tell what ends all of them: often all make the same
-/// mistake, and once told it is enough. Open MPI ends the others a second after
-/// it.
-void waitForTheFirst();
+/// Lets the processes before `rank` tell what ends all of them: often all make
+/// the same mistake or miss the same one, and once told it is enough. Who tells
+/// it ends the others, Open MPI a second after it.
+void waitForTurn(int64_t rank);
 
 /// Tells, in whole lines, why this process does not join the others, and has
 /// the launcher end them, as MPICH's would wait for ever. Returns the exit

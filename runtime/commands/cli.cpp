@@ -689,8 +689,7 @@ int endWithError(Processes *processes, std::string message) {
     say(fmt::format("error: {}\n", message));
     return 1;
   }
-  if (!processes->isFirst())
-    waitForTheFirst();
+  waitForTurn(processes->rank());
   say(fmt::format("error: {}: {}\n", printable(processes->name()), message));
   usleep(200'000); // MPICH's launcher drops what it has not read by then
   processes->abort(1);

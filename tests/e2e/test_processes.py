@@ -309,6 +309,14 @@ class Launched(SharedRuns):
         self.assertNotEqual(process.returncode, 0)
         self.assertRegex(errors, r"process 0 \(.+\): nothing has come from process 1 \(.+\) for 1 s")
 
+    def test_the_first_one_that_hangs_is_named_once(self):
+        # Not by each of those that wait for it.
+        process, members = self.start(4, "--out", "hung-first", "--timeout", "3")
+        os.kill(members[0], signal.SIGSTOP)
+        _, errors = process.communicate(timeout=30)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertEqual(re.findall(r"nothing has come from (process \d)", errors), ["process 0"], errors)
+
     def test_whoever_hangs_is_named_by_those_that_have_texts_left(self):
         (self.folder / "long").write_text("1+2=\n" * 20000)
         process = subprocess.Popen(self.command(2, "generate", "--weights", "alone", "--prompts", "long", "--threads", "1",
@@ -731,7 +739,8 @@ class WithoutALibrary(unittest.TestCase):
                              "--mpicc\n$")
             result = tfmc("mpi", "--mpicc", "false", cwd=folder)
             self.assertEqual(result.returncode, 1)
-            self.assertRegex(result.stderr, r"^tfmc: error: /\S+/false has ended with exit status 1\n$")
+            self.assertRegex(result.stderr, r"^tfmc: error: /\S+/false has made no library: /\S+/false has ended with "
+                             r"exit status 1\nWhere it is not an MPI's compiler, name that with --mpicc\n$")
             self.assertEqual(os.listdir(folder), [])
 
     def test_a_folder_that_is_not_there(self):

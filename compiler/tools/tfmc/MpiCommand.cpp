@@ -109,7 +109,10 @@ llvm::Error compile(llvm::StringRef compiler, llvm::StringRef output) {
   if (llvm::Error error =
           work.run({*program, "-std=c11", "-O2", "-fPIC", "-shared", "-o",
                     work.file("compiled"), work.file("tfm_mpi.c")}))
-    return error;
+    return llvm::createStringError(
+        *program + " has made no library: " +
+        llvm::StringRef(llvm::toString(std::move(error))).rtrim() +
+        "\nWhere it is not an MPI's compiler, name that with --mpicc");
   if (!llvm::sys::fs::exists(work.file("compiled")))
     return llvm::createStringError(
         *program + " has made no library: name an MPI's compiler with --mpicc");
