@@ -42,6 +42,7 @@ void CudaDevice::open(const tfm_variant &variant, int number) {
     throw UnusableGpu("the NVIDIA driver cannot make a context on " +
                           found.name + ": " + driver.nameOf(made),
                       /*isThere=*/true, "");
+  driver.device = found.name + " (cuda:" + std::to_string(number) + ")";
   driver.check(driver.call.cuCtxSetCurrent(context), "use its context");
   driver.check(driver.call.cuStreamCreate(&stream, streamNonBlocking),
                "make a stream");
@@ -79,7 +80,8 @@ CudaProperties findGpu(const CudaDriver &driver, int number) {
   int count = countGpus(driver);
   if (number >= count)
     throw InputError("there is no GPU cuda:" + std::to_string(number) +
-                     ", the last one is cuda:" + std::to_string(count - 1));
+                     ", the last one is cuda:" + std::to_string(count - 1) +
+                     ": take that, or run with --device cpu");
   CudaProperties gpu;
   gpu.number = number;
   driver.check(driver.call.cuDeviceGet(&gpu.device, number), "find its GPU");
@@ -221,12 +223,6 @@ CudaDevice &CudaDevice::keepContext() {
   driver.check(driver.call.cuDevicePrimaryCtxRetain(&kept, found.device),
                "keep a context");
   return *this;
-}
-
-size_t CudaDevice::memoryLeft() const {
-  size_t left = 0, all = 0;
-  driver.check(driver.call.cuMemGetInfo_v2(&left, &all), "tell its memory");
-  return left;
 }
 
 void CudaDevice::allocate(size_t bytes, size_t, size_t) {

@@ -63,8 +63,6 @@ public:
   /// What all devices of this process share with the driver stays until it
   /// ends: making that takes longest.
   CudaDevice &keepContext();
-  /// Bytes that nobody has.
-  size_t memoryLeft() const;
 
   /// Memory that no variant needs: there is no scratch on a GPU.
   void allocate(size_t bytes, size_t alignment, size_t scratch) override;
@@ -117,7 +115,7 @@ private:
   void runRecorded(const tfm_function &function);
   Captured &capture(std::span<const tfm_function *const> functions);
 
-  const CudaDriver driver;
+  CudaDriver driver;
   ThreadPool pool;
   CudaProperties found;
   cuda::Context context = nullptr;

@@ -97,8 +97,9 @@ std::string CudaDriver::nameOf(cuda::Result result) const {
 
 void CudaDriver::check(cuda::Result result, const char *what) const {
   if (result != cuda::success)
-    throw DeviceError("the NVIDIA driver cannot " + std::string(what) + ": " +
-                      nameOf(result));
+    throw DeviceError("the NVIDIA driver cannot " + std::string(what) +
+                      (device.empty() ? "" : " on " + device) + ": " +
+                      nameOf(result) + "; --device cpu runs without it");
 }
 
 } // namespace tfm

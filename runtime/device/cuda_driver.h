@@ -179,8 +179,11 @@ struct CudaDriver {
   /// machine has none that works.
   CudaDriver();
 
-  /// Throws DeviceError where `result` is an error: what failed and what the
-  /// driver calls it.
+  /// The GPU that is worked with, for messages; empty before one is.
+  std::string device;
+
+  /// Throws DeviceError where `result` is an error: what failed, where, what
+  /// the driver calls it, and what goes without it.
   void check(cuda::Result result, const char *what) const;
   /// What the driver calls a result: `CUDA_ERROR_NO_DEVICE (no CUDA-capable
   /// device is detected)`.

@@ -36,11 +36,18 @@ static bool canRun(const tfm_model &model, bool runs) {
     CudaProperties gpu = findGpu(driver, 0);
     requireImage(variant, gpu);
     uint64_t left = gpu.memory;
-    if (runs && variant.arena_bytes <= left)
-      left = CudaDevice(variant, gpu.number, 1).keepContext().memoryLeft();
-    if (variant.arena_bytes <= left)
-      return true;
-    return notUsed(gpu.name + " has " + byteText(left) + " of memory" +
+    bool fits = variant.arena_bytes <= left;
+    if (runs && fits)
+      try {
+        CudaDevice(variant, gpu.number, 1)
+            .keepContext()
+            .allocate(variant.arena_bytes, 0, 0);
+      } catch (const NoDeviceMemory &none) {
+        left = none.left;
+        fits = false;
+      }
+    return fits ||
+           notUsed(gpu.name + " has " + byteText(left) + " of memory" +
                    (left < gpu.memory ? " left" : "") + ", and " + model.name +
                    " takes " + byteText(variant.arena_bytes));
   } catch (const UnusableGpu &unusable) {

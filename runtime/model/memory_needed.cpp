@@ -213,11 +213,12 @@ void refuseArena(const tfm_model &model, bool trains,
                  const NoDeviceMemory *left) {
   const tfm_variant &variant = chooseVariant(model);
   uint64_t limit = left ? left->left : memoryLimit();
-  std::string advice = left && variant.arena_bytes <= left->all
-                           ? "end what else uses that GPU, or take another one"
-                       : trains && variant.gradients.bytes > 0
-                           ? trainingAdvice(variant, recipeOf(model), limit)
-                           : otherAdvice(variant, recipeOf(model), limit);
+  std::string advice =
+      left && variant.arena_bytes <= left->all && left->left < left->all
+          ? "end what else uses that GPU, or take another one"
+      : trains && variant.gradients.bytes > 0
+          ? trainingAdvice(variant, recipeOf(model), limit)
+          : otherAdvice(variant, recipeOf(model), limit);
   if (left)
     throw InputError(fmt::format(
         "{} needs {} of memory, and {} has {} left of {}: {}; or run with "

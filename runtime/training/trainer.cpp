@@ -462,7 +462,7 @@ std::string Trainer::whatIsLeft() const {
                        *savedAt, options.out, shellWord(options.out));
   if (!options.resume.empty())
     return fmt::format("; the checkpoint in {} is untouched", options.resume);
-  if (!options.out.empty() && options.log.empty())
+  if (position.step > 0 && !options.out.empty() && options.log.empty())
     return fmt::format("; what was logged is in {}/log.jsonl", options.out);
   return "";
 }
@@ -791,7 +791,7 @@ TrainResult Trainer::run(const std::atomic<bool> &newInterrupt) {
   } catch (const DeviceError &error) {
     bool canGoOn = savedAt || !options.resume.empty();
     throw InputError(fmt::format(
-        "{} (after step {}){}{}", error.what(), position.step, whatIsLeft(),
+        "after step {}: {}{}{}", position.step, error.what(), whatIsLeft(),
         canGoOn ? ""
                 : "; no checkpoint was saved: the same command begins anew"));
   }

@@ -40,6 +40,9 @@ struct ScratchFile {
   std::optional<Temporary> temporary;
 };
 
+/// Who hangs for so long makes nothing; the largest models take minutes.
+constexpr unsigned mostSeconds = 900;
+
 std::string firstLineOf(llvm::StringRef path) {
   auto text = llvm::MemoryBuffer::getFile(path);
   return text ? (*text)->getBuffer().split('\n').first.str() : "";
@@ -98,9 +101,11 @@ cuda::assemble(llvm::StringRef ptx, llvm::ArrayRef<CodeFor> gpus,
   }
   std::vector<DeviceImage> images;
   for (Job &job : jobs) {
+    std::string why;
     if (job.process.Pid == llvm::sys::ProcessInfo::InvalidPid ||
-        llvm::sys::Wait(job.process, std::nullopt).ReturnCode != 0) {
-      failures[job.gpu.sm] = firstLineOf(job.said.path);
+        llvm::sys::Wait(job.process, mostSeconds, &why).ReturnCode != 0) {
+      std::string said = firstLineOf(job.said.path);
+      failures[job.gpu.sm] = said.empty() ? why : said;
       continue;
     }
     auto code = llvm::MemoryBuffer::getFile(job.made.path);

@@ -344,7 +344,9 @@ TEST(CudaDevice, SaysWhyItDoesNotRun) {
     });
   };
   EXPECT_EQ(said("cuda"), "");
-  EXPECT_EQ(said("cuda:1"), "there is no GPU cuda:1, the last one is cuda:0");
+  EXPECT_EQ(said("cuda:1"),
+            "there is no GPU cuda:1, the last one is cuda:0: take that, or run "
+            "with --device cpu");
   fake.refusal = "ptxas: line 7: no";
   EXPECT_EQ(said("cuda"), "the NVIDIA driver refuses the program's kernels: "
                           "CUDA_ERROR_INVALID_PTX (as the test wants it): "
