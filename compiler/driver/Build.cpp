@@ -307,6 +307,11 @@ std::string tfm::wrongPrecision(mlir::ModuleOp module, llvm::StringRef wanted) {
            own + ": without a `train` block `weights = " + wanted.str() +
            "` in a `generate` block decides, or `-D generate.weights=" +
            wanted.str() + "` where there is one";
+  if (mlir::FailureOr<mlir::Type> weights = weightsOfGeneration(module);
+      succeeded(weights) && weights->isBF16())
+    return "--precision " + wanted.str() + ", but the recipe computes in " +
+           own + ": `weights` of its `generate` block decides, with `" +
+           wanted.str() + "`, or `-D generate.weights=" + wanted.str() + "`";
   return "--precision " + wanted.str() + ", but the recipe computes in " + own +
          ": a `train` block decides, with `precision = " + wanted.str() +
          "`, or `-D train.precision=" + wanted.str() + "` where there is one";

@@ -33,11 +33,12 @@ ChatTemplate::Program::Program(std::string text, std::string name)
 ChatTemplate::ChatTemplate(std::string text, std::string origin)
     : program(std::move(text), std::move(origin)) {}
 
-void ChatTemplate::Program::fail(const jinja::PlacedProblem &problem) const {
+void ChatTemplate::Program::fail(const jinja::PlacedProblem &problem,
+                                 const std::string &begin) const {
   std::string_view before = std::string_view(source).substr(0, problem.at);
   auto line = 1 + std::ranges::count(before, '\n');
   size_t column = 1 + countCodePoints(before.substr(before.rfind('\n') + 1));
-  throw InputError(origin + ":" + std::to_string(line) + ":" +
+  throw InputError(begin + origin + ":" + std::to_string(line) + ":" +
                    std::to_string(column) + ": " + problem.message);
 }
 
@@ -168,7 +169,8 @@ std::string ChatTemplate::render(const Conversation &conversation,
   try {
     return jinja::render(used.statements, std::move(all), now);
   } catch (const jinja::PlacedProblem &problem) {
-    used.fail(problem);
+    const std::string &origin = conversation.origin;
+    used.fail(problem, origin.empty() ? "" : origin + ": ");
   }
 }
 
@@ -242,7 +244,7 @@ Conversation conversationOf(const std::string &text,
   if (!isMessageList(text)) {
     ordered_json message = {{"role", "user"},
                             {"content", replaceInvalidUtf8(text)}};
-    return {ordered_json::array({message}), nullptr};
+    return {ordered_json::array({message}), nullptr, ""};
   }
   ordered_json document = orderedJsonOf(text);
   if (document.is_discarded())
@@ -252,7 +254,7 @@ Conversation conversationOf(const std::string &text,
   if (document.is_array())
     document = {{"messages", std::move(document)}};
   requireMessages(document["messages"], origin);
-  return {document["messages"], toolsOf(document, origin)};
+  return {document["messages"], toolsOf(document, origin), ""};
 }
 
 } // namespace tfm

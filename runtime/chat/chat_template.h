@@ -21,6 +21,7 @@ namespace tfm {
 struct Conversation {
   nlohmann::ordered_json messages; ///< `[{"role": ..., "content": ...}]`
   nlohmann::ordered_json tools;    ///< functions to call, or null
+  std::string origin; ///< begins errors of the template; may be empty
 };
 
 /// How a model was taught to see a conversation: a template in the subset of
@@ -56,7 +57,8 @@ public:
 private:
   struct Program {
     Program(std::string text, std::string origin);
-    [[noreturn]] void fail(const jinja::PlacedProblem &problem) const;
+    [[noreturn]] void fail(const jinja::PlacedProblem &problem,
+                           const std::string &begin = "") const;
 
     std::string source, origin;
     jinja::Statements statements;

@@ -368,9 +368,9 @@ void Session::write(const std::string &origin) {
 void Session::readMessage(std::string_view typed, const std::string &origin) {
   messages.push_back(
       {{"role", "user"}, {"content", replaceInvalidUtf8(unescape(typed))}});
-  std::vector<int32_t> next =
-      reader.tokens(chat->render({messages, nullptr}, std::time(nullptr)),
-                    isTerminal ? "the prompt" : origin);
+  std::vector<int32_t> next = reader.tokens(
+      chat->render({messages, nullptr, origin}, std::time(nullptr)),
+      isTerminal ? "the prompt" : origin);
   checkLength(next, origin, logits, options);
   sequence = std::move(next);
 }

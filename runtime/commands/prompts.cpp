@@ -43,11 +43,13 @@ static void readObject(std::string_view line, Prompt &prompt, bool areMessages,
   if (areMessages && object.is_object() && member == object.end())
     member = object.find("messages");
   const std::string read = member != object.end() ? member.key() : "prompt";
+  const std::string asTheFirst =
+      ", as all lines are where the first one begins with {";
   if (object.is_discarded())
-    prompt.problem = "this line is no JSON: " + faultOfJson(line);
+    prompt.problem =
+        "this line is no JSON" + asTheFirst + ": " + faultOfJson(line);
   else if (!object.is_object())
-    prompt.problem = "this line is no JSON object, as all lines are where the "
-                     "first one begins with {";
+    prompt.problem = "this line is no JSON object" + asTheFirst;
   else if (member == object.end())
     prompt.problem = areMessages
                          ? "this object has neither \"prompt\" nor \"messages\""

@@ -180,8 +180,11 @@ void PromptList::read(const PromptReader &reader, std::time_t now) {
       throw InputError(prompt.origin + ": " + prompt.problem);
     std::string origin =
         prompt.origin.empty() ? nameOfPrompt(command) : prompt.origin;
-    if (const ChatTemplate *chat = reader.chatTemplate())
-      prompt.text = chat->render(conversationOf(prompt.text, origin), now);
+    if (const ChatTemplate *chat = reader.chatTemplate()) {
+      Conversation conversation = conversationOf(prompt.text, origin);
+      conversation.origin = prompt.origin;
+      prompt.text = chat->render(conversation, now);
+    }
     made[i] = reader.tokens(prompt.text, origin);
     if (reader.areAnswers() && !command.json) // the answer alone is shown
       prompt.text.clear();

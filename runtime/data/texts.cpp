@@ -141,11 +141,7 @@ public:
 private:
   std::string render(const json &messages, const std::string &where,
                      bool forAnswer) const {
-    try {
-      return chat->render({messages, tools}, now, forAnswer);
-    } catch (const InputError &error) {
-      throw InputError(where + ": " + error.what());
-    }
+    return chat->render({messages, tools, where}, now, forAnswer);
   }
 
   /// From where a prompt for this answer ends to where the next message begins.

@@ -154,6 +154,7 @@ struct Drawing {
   Drawing(LogitsSource &source, const GenerateOptions &options,
           int64_t texts = 1)
       : source(source), options(options) {
+    source.interrupt = options.interrupt;
     for (int64_t i = 0; i < std::min(texts, source.readers()); ++i)
       readers.push_back({Sampler(options.sampler, source.vocabulary()),
                          Chances(source.vocabulary())});
@@ -212,13 +213,17 @@ Generated growAlone(Drawing &drawing, GrowingText &text,
   LookaheadAccount account;
   std::vector<int32_t> tokens;
   size_t before = text.tokens().size();
-  bool goesOn = drawing.options.tokens > 0 &&
-                drawing.draw(text, drawing.source.start(0, prompt));
-  while (goesOn) {
-    goesOn = drawing.options.lookahead > 0
-                 ? goOn(drawing, text, account, tokens)
-                 : drawing.draw(text, drawing.source.next(text.last()));
-    drew(text.tokens().size() - std::exchange(before, text.tokens().size()));
+  try {
+    bool goesOn = drawing.options.tokens > 0 &&
+                  drawing.draw(text, drawing.source.start(0, prompt));
+    while (goesOn) {
+      goesOn = drawing.options.lookahead > 0
+                   ? goOn(drawing, text, account, tokens)
+                   : drawing.draw(text, drawing.source.next(text.last()));
+      drew(text.tokens().size() - std::exchange(before, text.tokens().size()));
+    }
+  } catch (const ReadingEnded &) {
+    text.end(Ending::Interrupted);
   }
   return text.finish();
 }
@@ -309,30 +314,42 @@ std::vector<size_t> generateAll(LogitsSource &source,
       if (Place &place = at(given.place); !place.text->grow())
         end(place);
   };
-  while (true) {
-    // Texts of one token make room for others.
-    do {
-      starts.clear();
-      for (Place &place : places) {
-        while (!place.text && prepare(place)) {
-          if (options.tokens > 0)
-            starts.push_back({&place - places.data(), place.prompt});
-          else
-            end(place);
+  auto growAll = [&] {
+    while (true) {
+      // Texts of one token make room for others.
+      do {
+        starts.clear();
+        for (Place &place : places) {
+          while (!place.text && prepare(place)) {
+            if (options.tokens > 0)
+              starts.push_back({&place - places.data(), place.prompt});
+            else
+              end(place);
+          }
         }
+        source.startAll(starts, draw);
+        audience.drew(starts.size());
+      } while (!starts.empty());
+      steps.clear();
+      for (size_t i = 0; i < places.size(); ++i)
+        if (places[i].text)
+          steps.push_back({static_cast<int64_t>(i), places[i].text->last()});
+      if (steps.empty())
+        return;
+      source.next(steps, draw);
+      audience.drew(steps.size());
+    }
+  };
+  try {
+    growAll();
+  } catch (const ReadingEnded &) {
+    for (Place &place : places)
+      if (place.text) {
+        place.text->end(Ending::Interrupted);
+        end(place);
       }
-      source.startAll(starts, draw);
-      audience.drew(starts.size());
-    } while (!starts.empty());
-    steps.clear();
-    for (size_t i = 0; i < places.size(); ++i)
-      if (places[i].text)
-        steps.push_back({static_cast<int64_t>(i), places[i].text->last()});
-    if (steps.empty())
-      return failed;
-    source.next(steps, draw);
-    audience.drew(steps.size());
   }
+  return failed;
 }
 
 std::vector<int32_t> beginOf(const Recipe &recipe, const Tokenizer &tokenizer) {

@@ -99,6 +99,8 @@ public:
   void draw(Sampler &sampler, Chances &chances, const Logits &logits);
   /// Adds what was drawn; whether the text goes on.
   bool grow();
+  /// Ends it; false, as it does not go on.
+  bool end(Ending how, std::string what = "");
   /// The newest token.
   int32_t last() const { return history.back(); }
   /// The prompt, and what has come behind it.
@@ -108,7 +110,6 @@ public:
 
 private:
   bool isEnd(int32_t token) const;
-  bool end(Ending how, std::string what = "");
 
   const Tokenizer &tokenizer;
   const GenerateOptions &options;

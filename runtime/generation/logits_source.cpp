@@ -465,6 +465,8 @@ private:
 
   /// Runs a chunk, and tells the logits after texts that end in it.
   void run(Chunk &chunk, std::span<const Part> parts, const Take &take) {
+    if (interrupt && interrupt->load())
+      throw ReadingEnded();
     run(chunk, parts);
     given.clear();
     for (size_t i = 0; i < parts.size(); ++i) {

@@ -11,6 +11,7 @@
 #include "runtime/generation/logits.h"
 #include "runtime/model/model.h"
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,6 +27,9 @@ struct AnswerMarks {
   int32_t begin;
   int32_t padding = 0;
 };
+
+/// Reading prompts was interrupted: nothing has begun of what was asked for.
+struct ReadingEnded {};
 
 /// Gives the logits that follow growing texts. The one place that knows whether
 /// a model is evaluated whole or with a cache. What it gives stays as it is
@@ -51,6 +55,9 @@ public:
   using Take = std::function<void(std::span<const Given>)>;
 
   virtual ~LogitsSource() = default;
+  /// Once it is set no further part of a prompt is read, and ReadingEnded is
+  /// thrown. Null: nobody interrupts.
+  const std::atomic<bool> *interrupt = nullptr;
   /// Tokens that can be looked back on.
   virtual int64_t context() const = 0;
   virtual int64_t vocabulary() const = 0;

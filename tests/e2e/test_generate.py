@@ -14,9 +14,10 @@ import socket
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 
-from support import FIXTURES, MODELS, TFMC, main, run, tfmc
+from support import FIXTURES, MODELS, ROOT, TFMC, main, run, tfmc
 
 INPUT_ERROR = 1
 ITEM = {"F32": 4, "F64": 8, "I32": 4}
@@ -574,6 +575,28 @@ class ManyTexts(Folder):
             if options[0] == "--prompts":
                 self.assertIn("interrupted: 0 of 8 texts are whole, ", err)
 
+    def test_ctrl_c_ends_the_reading_of_prompts(self):
+        (self.folder / "far.tfm").write_text(
+            f'import "{ROOT}/models/llama.tfm"\nmodel = Llama(vocab = 256, context = 65536, width = 64, hidden = 128, heads = 4,'
+            ' layers = 2)\ntokenizer bytes()\n')
+        (self.folder / "far.txt").write_text("\n".join(["x" * 60000] * 6))
+        for batch, options in ((1, ["--prompts", "far.txt"]), (4, ["--prompts", "far.txt"]),
+                               (1, ["--prompts", "far.txt", "--lookahead", "4"])):
+            with self.subTest(batch=batch, options=options):
+                self.assertEqual(tfmc("build", self.folder / "far.tfm", "-D", f"generate.batch={batch}", "-o",
+                                      self.folder / "far").returncode, 0)
+                run(self.folder / "far", "export", "--seed", "1", "-o", "far.safetensors", cwd=self.folder)
+                process = subprocess.Popen([self.folder / "far", "generate", "--weights", "far.safetensors", "--json", *options],
+                                           cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                time.sleep(0.5)  # that of all takes half a minute
+                process.send_signal(signal.SIGINT)
+                began = time.monotonic()
+                out, err = process.communicate(timeout=60)
+                self.assertLess(time.monotonic() - began, 5)
+                self.assertEqual(process.returncode, 130, err)
+                texts = [json.loads(line) for line in out.splitlines()]
+                self.assertEqual([(text["tokens"], text["ended"]) for text in texts], [(0, "interrupted")] * batch)
+
     def test_lines_without_a_terminal(self):
         result = run(self.one, "generate", "--weights", self.source, "-i", "--tokens", "2", stdin="5\nx\n6\n")
         self.assertEqual(result.returncode, INPUT_ERROR)
@@ -846,6 +869,11 @@ class Tokenizers(Folder):
         answer = json.loads(self.ok(*generate, "--prompt-file", "messages.json", "--json"))
         self.assertEqual(answer["prompt"],
                          "[system] Be.\n[user] A\n[assistant] b\n[user] C\n[assistant]")
+        # Of many, that which the template refuses is named.
+        (self.folder / "refused.txt").write_text("Hi\n" + json.dumps(messages[:3]) + "\n")
+        result = run(*generate, "--prompts", "refused.txt", cwd=self.folder)
+        self.assertRegex(result.stderr, r"error: refused\.txt:2: \S+tokenizer_config\.json: chat_template:2:\d+: the template refuses these "
+                         "messages: odd\n")
         # A conversation: the second answer is that to all that was said.
         first, second = self.ok(*generate, "-i", stdin="A\n\nC\n").split("\n", 1)
         (self.folder / "messages.json").write_text(json.dumps(

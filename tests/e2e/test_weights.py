@@ -394,6 +394,22 @@ model One(vocab = 16, context = 9) {
         self.assertEqual(result.returncode, 1)
         self.assertIn("too coarse for training", result.stderr)
 
+    def test_reports_plan_what_runs_here(self):
+        model, options = MODELS / "shakespeare.tfm", ["-D", "context=256", "-D", "generate.batch=4"]
+        for kind in ("f32", "bf16", "int8", "int4"):
+            options[4:] = ["-D", f"generate.weights={kind}"]
+            chunks = r"4 texts together, prompts in chunks of [\d, ]+ tokens"
+            report = tfmc("report", model, "--memory", "--depth", "0", *options).stdout
+            self.assertEqual(tfmc("build", model, "-o", self.path("chunks"), *options).returncode, 0)
+            self.assertEqual(re.search(chunks, report)[0], re.search(chunks, run(self.path("chunks"), "info").stdout)[0])
+
+    def test_a_precision_that_the_weights_decide(self):
+        result = tfmc("build", MODELS / "shakespeare.tfm", "-D", "generate.weights=bf16", "--precision", "f32", "-o",
+                      self.path("none"))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("--precision f32, but the recipe computes in bf16: `weights` of its `generate` block decides, with `f32`, "
+                      "or `-D generate.weights=f32`\n", result.stderr)
+
     def test_generates(self):
         for kind, file in self.files.items():
             texts = [json.loads(run(self.builds[kind], "generate", "--weights", weights, "--greedy", "--tokens", "20",

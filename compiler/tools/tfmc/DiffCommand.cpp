@@ -29,7 +29,8 @@ static std::optional<ModelReport> reportOf(const std::string &file,
   const KernelTarget *target = findTarget("cpu", "native");
   if (!target)
     return std::nullopt;
-  report->memory = planModelMemory(*model.module, *target);
+  report->memory =
+      planModelMemory(*model.module, *fastestOf(target, *model.module));
   return std::move(*report);
 }
 

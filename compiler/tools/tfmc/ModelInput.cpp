@@ -12,6 +12,7 @@
 #include "compiler/frontend/recipe/Families.h"
 #include "compiler/transforms/ModelFacts.h"
 #include "compiler/transforms/Passes.h"
+#include "compiler/transforms/ReadRecipe.h"
 #include "runtime/commands/crash.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -190,4 +191,14 @@ const KernelTarget *tfm::findTarget(const std::string &target,
     return *found;
   messages() << "tfmc: error: " << llvm::toString(found.takeError()) << '\n';
   return nullptr;
+}
+
+const KernelTarget *tfm::fastestOf(const KernelTarget *target,
+                                   mlir::ModuleOp module) {
+  auto precision = precisionOf(module);
+  auto weights = weightsOfGeneration(module), cache = cacheOfGeneration(module);
+  std::vector<const KernelTarget *> variants = {target};
+  if (succeeded(precision) && succeeded(weights) && succeeded(cache))
+    KernelTarget::addFaster(variants, {*precision, *weights, *cache});
+  return variants.front();
 }

@@ -78,6 +78,11 @@ void differentiate(CompiledModel &model);
 const KernelTarget *findTarget(const std::string &target,
                                const std::string &cpu);
 
+/// Of a build of the model for this target the variant that runs where the
+/// machine has all that it wants: with tiles, where they suit its numbers.
+const KernelTarget *fastestOf(const KernelTarget *target,
+                              mlir::ModuleOp module);
+
 } // namespace tfm
 
 #endif // TFM_TOOLS_TFMC_MODELINPUT_H

@@ -380,6 +380,8 @@ static int report(ReportArguments arguments) {
     if (!target)
       return 2;
   }
+  if (target && arguments.cpu == "native")
+    target = fastestOf(target, *model.module);
   ModelReport result =
       makeModelReport(model, arguments.view, flops,
                       /*constants=*/arguments.format == "html");

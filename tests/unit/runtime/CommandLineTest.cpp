@@ -571,9 +571,12 @@ TEST_F(CommandLine, ContinuesThePromptsOfAFile) {
        {"p.jsonl:2: the \"prompt\" of this object is no text",
         "p.jsonl:3: this line is no JSON object",
         "p.jsonl:4: this object has no \"prompt\"",
-        "p.jsonl:6: this line is no JSON: it ends too early",
-        "p.jsonl:7: this line is no JSON: it goes wrong at character 2",
-        "p.jsonl:8: this line is no JSON: a number in it is too large",
+        "p.jsonl:6: this line is no JSON, as all lines are where the first one "
+        "begins with {: it ends too early",
+        "p.jsonl:7: this line is no JSON, as all lines are where the first one "
+        "begins with {: it goes wrong at character 2",
+        "p.jsonl:8: this line is no JSON, as all lines are where the first one "
+        "begins with {: a number in it is too large",
         "p.jsonl:9: this object has \"messages\", which are read with --chat, "
         "and no \"prompt\"",
         "7 of 9 prompts"})
@@ -1349,7 +1352,7 @@ TEST_F(CommandLine, RunsGetTheirOwnFolders) {
 TEST_F(CommandLine, IsSmall) {
   ASSERT_EQ(std::system(("strip -o " + (folder / "toy") + " " TFM_TOY).c_str()),
             0);
-  EXPECT_LT(std::filesystem::file_size(folder / "toy"), 4'073'000u);
+  EXPECT_LT(std::filesystem::file_size(folder / "toy"), 4'076'000u);
 }
 #endif
 
