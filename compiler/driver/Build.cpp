@@ -292,6 +292,8 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
   std::vector<ScheduledModel> variants;
+  /// Whether the recipe wants several texts to be generated together.
+  bool isOfSeveralTexts = false;
 };
 
 } // namespace
@@ -437,6 +439,8 @@ BuildStatus Builder::readRecipe() {
         << (weights->isBF16() && cache->isBF16()
                 ? "; `generate.cache` is bf16, too\n"
                 : "\n");
+  isOfSeveralTexts =
+      static_cast<bool>(findProgram(*module, ProgramKind::ForwardBatch));
   if (options.emit != Emit::Schedule)
     KernelTarget::addFaster(targets, {*precision, *weights, *cache});
   if (device) {
@@ -475,7 +479,11 @@ void Builder::noteWholeSequence() const {
   if (why && options.warn && generates(forward))
     llvm::errs() << "note: generation evaluates the whole sequence for every "
                     "token: "
-                 << why.getValue() << '\n';
+                 << why.getValue()
+                 << (isOfSeveralTexts
+                         ? "; texts come one after the other, whatever "
+                           "`generate.batch` is\n"
+                         : "\n");
 }
 
 BuildStatus Builder::writeModule(mlir::ModuleOp written) const {

@@ -575,6 +575,17 @@ class ManyTexts(Folder):
             if options[0] == "--prompts":
                 self.assertIn("interrupted: 0 of 8 texts are whole, ", err)
 
+    def test_without_a_cache_they_come_one_after_the_other(self):
+        model = self.folder / "mixes.tfm"
+        model.write_text("model Mixes(vocab = 256, context = 8, width = 8) {\n  wte = Embedding(vocab, width)\n"
+                         "  forward(tokens: int[B, T]) -> [B, T, vocab] {\n    x = wte(tokens)\n"
+                         "    return softmax(x @ x.T) @ x @ wte.weight.T\n  }\n}\ntokenizer bytes()\n")
+        for batch, end in ((1, "a matrix product over positions\n"),
+                           (4, "a matrix product over positions; texts come one after the other, whatever `generate.batch` is\n")):
+            result = tfmc("build", model, "-D", f"generate.batch={batch}", "-o", self.folder / "mixes")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertTrue(result.stderr.endswith(end), result.stderr)
+
     def test_ctrl_c_ends_the_reading_of_prompts(self):
         (self.folder / "far.tfm").write_text(
             f'import "{ROOT}/models/llama.tfm"\nmodel = Llama(vocab = 256, context = 65536, width = 64, hidden = 128, heads = 4,'
