@@ -58,6 +58,11 @@ bool DataFit::fills(const Method &entry,
               input.name + "`");
       if (!takesTokens && input.elem == Elem::Int && Dims(input.dims) == each)
         problem.help("what is trained to be continued is called `tokens`");
+      else if (takesTokens && input.elem == Elem::Int &&
+               Dims(input.dims) == each)
+        problem.help("what follows each token is called `targets`");
+      else if (input.name == "logits")
+        problem.help("take `tokens`, and call `forward(tokens)`");
       problem.help("`data arrays(\"FILE.safetensors\")` fills inputs of any "
                    "names; without a `data` block a program of your own does "
                    "(`tfmc build --emit obj`)");
@@ -188,7 +193,10 @@ bool DataFit::isLossPerTarget(const SymbolicTensor &losses,
       .error(221, loss.range,
              "`loss` gives one number for each target, [B, T], but this is " +
                  showShape(losses.dims, losses.elem))
-      .help("give 0 to the targets that do not count");
+      .help(losses.dims.empty()
+                ? "the mean over them is taken behind it: return the losses "
+                  "themselves, without `mean`"
+                : "give 0 to the targets that do not count");
   return false;
 }
 

@@ -99,6 +99,12 @@ void Expressions::reportUnknown(const Expr &expr, Scope &scope) {
       d.help(nameHabit("random"));
       return;
     }
+    // JAX's is of any function.
+    if (name == "scan") {
+      d.help("`scan(a, x, axis = T)` is h[t] = a[t] * h[t - 1] + x[t]; what "
+             "goes along an axis otherwise is a `repeat` over it");
+      return;
+    }
     d.help("write `" + name + "(...)`, without `" + sources.text(before) + "`");
     return;
   }

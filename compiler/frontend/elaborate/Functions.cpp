@@ -225,11 +225,7 @@ const Method *Functions::forwardOfModel() {
     return forward;
   Diagnostic &d = diags.error(
       502, model.range, "the model `" + model.name + "` has no `forward`");
-  std::vector<std::string> methods;
-  for (const Member &member : model.members)
-    if (member.method)
-      methods.push_back(member.name.str());
-  if (std::string guess = closestName("forward", methods); !guess.empty())
+  if (std::string guess = meantAsForward(model); !guess.empty())
     d.help("is `" + guess + "` meant to be it?");
   return nullptr;
 }

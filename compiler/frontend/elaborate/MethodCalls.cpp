@@ -96,6 +96,18 @@ static std::string exampleOfCall(StringRef name, size_t count) {
   return (count == 1 ? "" : values + " = ") + name.str() + "(" + values + ")";
 }
 
+std::string tfm::meantAsForward(const Module &module) {
+  std::vector<std::string> methods;
+  for (const Member &member : module.members) {
+    if (!member.method)
+      continue;
+    if (llvm::is_contained({"__call__", "call", "apply"}, member.name))
+      return member.name.str();
+    methods.push_back(member.name.str());
+  }
+  return closestName("forward", methods);
+}
+
 SymbolicValue MethodCalls::callNode(Node &node, std::vector<CallArg> &args,
                                     Range range, Scope &scope) {
   if (!budget.spend(1, range))
@@ -104,11 +116,12 @@ SymbolicValue MethodCalls::callNode(Node &node, std::vector<CallArg> &args,
   case Node::Kind::Module: {
     if (const Method *forward = findMethod(node, "forward"))
       return callMethod(&node, *forward, node.unit, args, range);
-    reporter
-        .error(502, range,
-               "`" + node.decl->name +
-                   "` has no `forward`, so it cannot be called")
-        .help("a call of a module is a call of its method `forward`");
+    Diagnostic &d = reporter.error(
+        502, range,
+        "`" + node.decl->name + "` has no `forward`, so it cannot be called");
+    std::string guess = meantAsForward(*node.decl);
+    d.help("a call of a module is a call of its method `forward`" +
+           (guess.empty() ? "" : ": is `" + guess + "` meant to be it?"));
     return SymbolicValue();
   }
   case Node::Kind::Repeat:
@@ -579,9 +592,12 @@ void MethodCalls::listResults(const SymbolicValue &value, const Scope &scope,
 void MethodCalls::assign(const Stmt &stmt, Scope &scope) {
   SymbolicValue value = expressions.eval(*stmt.values[0], scope);
   if (stmt.targets.size() == 1) {
+    StringRef name = stmt.targets[0].name;
+    auto what = [&] { return "`" + name.str() + "`"; };
+    if (stmt.type.isGiven && !stmt.type.hasShape && !value.isPoison())
+      value =
+          signatures.checkValue(value, stmt.type, stmt.values[0]->range, what);
     if (stmt.type.hasShape && !value.isPoison()) {
-      StringRef name = stmt.targets[0].name;
-      auto what = [&] { return "`" + name.str() + "`"; };
       if (elemOf(stmt.type.element) == Elem::Float)
         value = asFloat(value);
       auto tensor = tensors.toTensor(value, stmt.values[0]->range, what());

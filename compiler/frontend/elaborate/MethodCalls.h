@@ -19,6 +19,10 @@ class Signatures;
 class Tensors;
 struct Scope;
 
+/// The method of a module without `forward` that is probably meant to be it, as
+/// other libraries call it or misspelt; empty: none.
+std::string meantAsForward(const ast::Module &module);
+
 /// Calls instances, repeats, methods and the user's functions, by running their
 /// statements on symbolic shapes.
 class MethodCalls {

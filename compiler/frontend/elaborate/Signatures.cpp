@@ -172,6 +172,27 @@ void Signatures::noteInstance(Diagnostic &d, const Node &node, StringRef size,
     d.help("it is `" + module + "(inputs, outputs)`: exchanged they take this");
 }
 
+SymbolicValue Signatures::checkValue(const SymbolicValue &value,
+                                     const TypeExpr &type, Range range,
+                                     llvm::function_ref<std::string()> what) {
+  StringRef name = type.element;
+  bool fits =
+      (name == "int" && value.is(SymbolicValue::Int)) ||
+      (name == "float" && value.isNumber()) ||
+      (name == "bool" && value.is(SymbolicValue::Bool)) ||
+      (name == "string" && value.is(SymbolicValue::String)) ||
+      (name == "function" &&
+       (value.is(SymbolicValue::Builtin) || value.is(SymbolicValue::Function) ||
+        value.is(SymbolicValue::Method) || value.is(SymbolicValue::NodeRef))) ||
+      (name == "module" && value.is(SymbolicValue::NodeRef)) ||
+      value.is(SymbolicValue::PerLayer);
+  if (fits)
+    return name == "float" ? asFloat(value) : value;
+  reporter.error(404, range,
+                 what() + " is `" + name + "`, not " + value.describe());
+  return SymbolicValue();
+}
+
 SymbolicValue Signatures::checkArgument(const Parameter &parameter,
                                         SymbolicValue value, Scope &scope,
                                         Range range, StringRef callee) {
@@ -180,25 +201,10 @@ SymbolicValue Signatures::checkArgument(const Parameter &parameter,
   auto what = [&] {
     return ("`" + parameter.name + "` of `" + callee + "`").str();
   };
-  if (!parameter.type.hasShape) {
-    StringRef type = parameter.type.element;
-    bool fits = (type == "int" && value.is(SymbolicValue::Int)) ||
-                (type == "float" && value.isNumber()) ||
-                (type == "bool" && value.is(SymbolicValue::Bool)) ||
-                (type == "string" && value.is(SymbolicValue::String)) ||
-                (type == "function" && (value.is(SymbolicValue::Builtin) ||
-                                        value.is(SymbolicValue::Function) ||
-                                        value.is(SymbolicValue::Method) ||
-                                        value.is(SymbolicValue::NodeRef))) ||
-                (type == "module" && value.is(SymbolicValue::NodeRef)) ||
-                (value.is(SymbolicValue::None) && parameter.value) ||
-                value.is(SymbolicValue::PerLayer);
-    if (fits)
-      return type == "float" ? asFloat(value) : value;
-    reporter.error(404, range,
-                   what() + " is `" + type + "`, not " + value.describe());
-    return SymbolicValue();
-  }
+  if (!parameter.type.hasShape)
+    return value.is(SymbolicValue::None) && parameter.value
+               ? value
+               : checkValue(value, parameter.type, range, what);
   // An argument may be left out by `none` where that is its default.
   if (value.is(SymbolicValue::None) && parameter.value)
     return value;

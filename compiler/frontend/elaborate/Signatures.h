@@ -41,6 +41,11 @@ public:
                   Scope &scope, Range range,
                   llvm::function_ref<std::string()> what, ErrorCode code,
                   bool bindDims);
+  /// What `type`, which has no shape, makes of a value that `what` names;
+  /// poison after an error where it is of another type.
+  SymbolicValue checkValue(const SymbolicValue &value,
+                           const ast::TypeExpr &type, Range range,
+                           llvm::function_ref<std::string()> what);
   /// The argument as the method sees it, or poison.
   SymbolicValue checkArgument(const ast::Parameter &parameter,
                               SymbolicValue value, Scope &scope, Range range,

@@ -25,6 +25,10 @@ static std::string closestPattern(StringRef pattern,
     std::string path = param.path();
     llvm::SmallVector<StringRef> names;
     StringRef(path).split(names, '.');
+    // Every second layer, `2*+0`, is a name of reports alone.
+    for (StringRef &name : names)
+      if (name.contains("*+"))
+        name = "*";
     for (size_t begin = 0; begin < names.size(); ++begin)
       for (size_t end = begin + 1; end <= names.size(); ++end) {
         if (names[begin] == "*" || names[end - 1] == "*")
@@ -45,7 +49,7 @@ static std::string closestPattern(StringRef pattern,
     llvm::consumeError(glob.takeError());
   } else if (!core.empty()) {
     for (const Param &param : params)
-      if (glob->match(param.path()))
+      if (glob->match(layerNames(param.owner, param.name)[0]))
         return wider;
   }
   auto found = patterns.find(core);

@@ -172,7 +172,8 @@ static const Habit names[] = {
      "`cumsum(x, axis = T)` adds up what stands before, and `scan(a, x, axis = "
      "T)` what decays meanwhile, `h[t] = a[t] * h[t - 1] + x[t]`: the product "
      "of all `a` where `x` is 0 behind the first"},
-    {"logsumexp", "write `log(sum(exp(x)))`, or `x - log_softmax(x)`"},
+    {"logsumexp", "write `max(x) + log(sum(exp(x - max(x))))`, or `(x - "
+                  "log_softmax(x))[:, :, 0:1]`"},
     {"multinomial", "a model gives logits; `generate` chooses the tokens"},
     {"topk argmax sort argsort",
      "`values, ids = top_k(x, k)` has the largest, the largest first; of "
@@ -229,10 +230,15 @@ static const Habit names[] = {
     {"while_loop fori_loop",
      "layers that repeat are declared, `h = repeat(layers) Block(width)`; what "
      "goes along an axis is a `scan`"},
-    {"xavier_uniform xavier_normal glorot glorot_uniform kaiming "
+    {"lecun_normal lecun_uniform glorot_normal he_normal he_uniform orthogonal "
+     "variance_scaling xavier_uniform xavier_normal glorot glorot_uniform "
+     "kaiming "
      "kaiming_uniform kaiming_normal trunc_normal constant",
      "there are `normal(0.02)`, `truncated_normal(0.02)`, `uniform(-0.1, "
      "0.1)`, `xavier`, `he`, `zeros` and `ones`"},
+    {"setup __init__",
+     "members stand in the body of the module, and not in a method"},
+    {"__call__ call", "it is called `forward`"},
     {"tokenizer", "`tokenizer.size` is the number of its tokens"},
     // Activations.
     {"swish", "`silu(x)` is the same function"},

@@ -8,6 +8,7 @@
 #include "compiler/frontend/syntax/ParserImpl.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -302,6 +303,25 @@ Range Parser::restOfCall() const {
   return tok().range.to(tok(ahead).range);
 }
 
+/// A call with a pattern in which a new axis is a number, whose name it is
+/// here:
+/// `(x, "T w -> T 2 w")` as `(x, "T w -> T n w", n = 2)`.
+static std::string withNamedSize(StringRef call) {
+  llvm::SmallVector<StringRef> words;
+  call.split(words, ' ');
+  for (StringRef &word : words) {
+    StringRef number = word.rtrim(")\"");
+    int64_t size;
+    if (number.getAsInteger(10, size) || size < 2)
+      continue;
+    std::string named = "n" + word.drop_front(number.size()).str();
+    word = named;
+    return StringRef(llvm::join(words, " ")).rtrim(')').str() +
+           ", n = " + std::to_string(size) + ")";
+  }
+  return call.str();
+}
+
 Expr *Parser::parseRepeat() {
   DepthGuard guard(*this);
   if (guard.tooDeep())
@@ -316,8 +336,8 @@ Expr *Parser::parseRepeat() {
     Diagnostic &d = unexpected("`)` after the count of `repeat`");
     if (isCall && tok(1).kind == TokenKind::String)
       d.help("a tensor is repeated by `rearrange" +
-             std::string(sources.text(begin.to(restOfCall()))
-                             .drop_front(StringRef("repeat").size())) +
+             withNamedSize(sources.text(begin.to(restOfCall()))
+                               .drop_front(StringRef("repeat").size())) +
              "`");
     else
       d.help("write `repeat(n) Block(...)`");

@@ -118,8 +118,13 @@ bool Parser::parseParam(Member &member) {
   member.name = name.text;
   member.range = name.range;
   if (!tok().is(":")) {
+    bool isNumber = tok().is("=") && (tok(1).kind == TokenKind::Float ||
+                                      tok(1).kind == TokenKind::Integer);
     unexpected("`:` and the shape of `" + name.text + "`")
-        .help("write `param " + name.text + ": [width] = zeros`");
+        .help("write `param " + name.text + ": [width] = zeros`" +
+              (isNumber ? ", or of one number `param " + name.text +
+                              ": [] = " + tok(1).text + "`"
+                        : ""));
     return false;
   }
   take();
