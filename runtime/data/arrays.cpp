@@ -403,6 +403,8 @@ private:
                                  : "the model takes integers of 32 bits";
     if (of.ids && of.ignored)
       taken += fmt::format(", and {} where no target counts", *of.ignored);
+    else if (of.ids && value == "-100") // as PyTorch leaves targets out
+      taken += ": `cross_entropy(ignore = -100)` leaves them out";
     fail(fmt::format("has {} at {}[{}], in its example {}, but {}", value,
                      of.name, fmt::join(place, ", "), place[0], taken));
   }

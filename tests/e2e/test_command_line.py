@@ -405,7 +405,8 @@ class Input(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout), (1, ""))
         self.assertEqual(result.stderr, "tfmc: error: no point of the grid is possible, such as width = 64..128: "
                                         "expected the end of the value, found `..`; `-D` takes one value, and "
-                                        "`tfmc report --sweep` several, each between commas: `width=64,96,128`\n")
+                                        "`tfmc report --sweep` several, each between commas: `width=64,96,128`; numbers "
+                                        "that are one value stand in parentheses: `betas=(0.9, 0.99)`\n")
 
     def test_a_grid_without_some_points(self):
         for form in ("text", "json", "csv"):

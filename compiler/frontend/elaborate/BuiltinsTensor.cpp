@@ -293,9 +293,13 @@ std::optional<SymbolicTensor> BuiltinCall::attentionMask(const Dims &scores) {
     auto dims = maskDims(t->dims, scores,
                          [&](const Dim &dim) { return tensors.isOne(dim); });
     if (!dims) {
-      reporter.error(214, arg(which)->range,
-                     "`" + which + "` " + showShape(t->dims, t->elem) +
-                         " does not fit the scores " + showShape(scores));
+      Diagnostic &d =
+          reporter.error(214, arg(which)->range,
+                         "`" + which + "` " + showShape(t->dims, t->elem) +
+                             " does not fit the scores " + showShape(scores));
+      if (t->dims == Dims{scores[0], scores[3]})
+        d.help("what says of each key whether it counts is given to all heads "
+               "and queries: `rearrange(mask, \"B T -> B 1 1 T\")`");
       return std::nullopt;
     }
     SymbolicTensor own = tensors.reshapeTo(*t, *dims);

@@ -59,7 +59,8 @@ Expr *Parser::parseOnlyExpr() {
   if (!atEnd() && !diags.hasErrors())
     unexpected("the end of the value")
         .help("`-D` takes one value, and `tfmc report --sweep` several, each "
-              "between commas: `width=64,96,128`");
+              "between commas: `width=64,96,128`; numbers that are one value "
+              "stand in parentheses: `betas=(0.9, 0.99)`");
   return expr;
 }
 
@@ -291,6 +292,18 @@ Expr *Parser::parseSequence(StringRef close, ExprKind kind) {
     return inner;
   }
   return list;
+}
+
+bool Parser::assignsPart() const {
+  if (!tok().is("["))
+    return false;
+  size_t ahead = 0;
+  for (unsigned open = 0; tok(ahead).kind != TokenKind::End; ++ahead)
+    if (tok(ahead).is("["))
+      ++open;
+    else if (tok(ahead).is("]") && --open == 0)
+      return tok(ahead + 1).is("=");
+  return false;
 }
 
 Range Parser::restOfCall() const {

@@ -324,6 +324,9 @@ bool Parser::parseStatement(std::vector<Stmt> &body) {
         d.help("did you mean `return`?");
       else if (stmt.targets.size() == 1 && tok().is("."))
         d.help(tieForm);
+      else if (stmt.targets.size() == 1 && assignsPart())
+        d.help("no tensor is changed in parts: `where(mask, value, x)` and "
+               "`concat` make another one");
       else if (stmt.targets.size() == 1 &&
                llvm::is_contained({"+", "-", "*", "/", "//", "%", "**", "@",
                                    "[", "<", "<=", ">", ">=", "==", "!=", "}"},

@@ -61,6 +61,8 @@ private:
   ast::Expr *parseRepeat();
   /// From the current token to the `)` of the call that it is in.
   Range restOfCall() const;
+  /// Whether an index begins here that something is assigned to, `[...] =`.
+  bool assignsPart() const;
   ast::Expr *parseSequence(llvm::StringRef close, ast::ExprKind kind);
   void parseArguments(std::vector<ast::Argument> &args);
   void parseSubscripts(std::vector<ast::Subscript> &subscripts);
