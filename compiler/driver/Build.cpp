@@ -310,7 +310,8 @@ std::string tfm::wrongPrecision(mlir::ModuleOp module, llvm::StringRef wanted) {
            "` in a `generate` block decides, or `-D generate.weights=" +
            wanted.str() + "` where there is one";
   if (mlir::FailureOr<mlir::Type> weights = weightsOfGeneration(module);
-      succeeded(weights) && weights->isBF16())
+      succeeded(weights) && weights->isBF16() &&
+      trainingPrecision(module)->isF32())
     return "--precision " + wanted.str() + ", but the recipe computes in " +
            own + ": `weights` of its `generate` block decides, with `" +
            wanted.str() + "`, or `-D generate.weights=" + wanted.str() + "`";

@@ -261,8 +261,15 @@ std::string Diagnostics::str() const {
   return text;
 }
 
-/// Whether both have the same letters, in any order: `wdith` and `width`.
+/// Whether both have the same letters, in any order, `wdith` and `width`, or
+/// `other` has some between those of `name`, `lyrs` and `layers`.
 static bool hasTheLettersOf(llvm::StringRef name, llvm::StringRef other) {
+  llvm::StringRef rest = name;
+  for (char letter : other)
+    if (!rest.empty() && llvm::toLower(letter) == llvm::toLower(rest.front()))
+      rest = rest.drop_front();
+  if (rest.empty())
+    return true;
   std::string letters = name.lower(), others = other.lower();
   llvm::sort(letters);
   llvm::sort(others);

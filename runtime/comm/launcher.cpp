@@ -208,7 +208,7 @@ static std::unique_ptr<Processes> join(const std::optional<Launch> &launch,
     Deadline deadline(
         timeout + (launch ? turnOf(launch->number()) * 1e-6 : 0),
         fmt::format(
-            "{}: {}, but MPI has not begun after {:g} s (MPI_Init): another "
+            "{}: {}, but MPI has not begun in {:g} s (MPI_Init): another "
             "one hangs, has ended before, as its own message may say, or needs "
             "more time (--timeout)",
             name, purpose, timeout));

@@ -359,7 +359,9 @@ void Session::write(const std::string &origin) {
   }
   if (!hasEncoder)
     sequence.insert(sequence.end(), text.ids.begin(), text.ids.end());
-  if (chat)
+  if (chat && text.ended == Ending::Interrupted && text.drawn == 0)
+    messages.erase(messages.size() - 1); // it has not been read
+  else if (chat)
     messages.push_back({{"role", "assistant"}, {"content", text.text}});
   printText("\n");
   saySummary(text, options, logits.context());

@@ -99,7 +99,7 @@ void CudaDriver::check(cuda::Result result, const char *what) const {
   if (result != cuda::success)
     throw DeviceError("the NVIDIA driver cannot " + std::string(what) +
                       (device.empty() ? "" : " on " + device) + ": " +
-                      nameOf(result) + "; --device cpu runs without it");
+                      nameOf(result) + withoutGpu);
 }
 
 } // namespace tfm

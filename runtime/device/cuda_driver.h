@@ -154,6 +154,9 @@ UnusableGpu noGpu();
 const char *findFunctions(void *library, const char *names, void *functions,
                           size_t bytes);
 
+/// Ends what DeviceError says of a driver.
+constexpr const char *withoutGpu = "; --device cpu runs without it";
+
 /// The functions of the driver's library.
 struct CudaDriver {
 #define TFM_CUDA_POINTER(name, arguments) cuda::Result(*name) arguments;

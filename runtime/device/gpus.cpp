@@ -35,6 +35,7 @@ static bool canRun(const tfm_model &model, bool runs) {
     count = countGpus(driver);
     CudaProperties gpu = findGpu(driver, 0);
     requireImage(variant, gpu);
+    const std::string takes = byteText(variant.arena_bytes);
     uint64_t left = gpu.memory;
     bool fits = variant.arena_bytes <= left;
     if (runs && fits)
@@ -45,15 +46,18 @@ static bool canRun(const tfm_model &model, bool runs) {
       } catch (const NoDeviceMemory &none) {
         left = none.left;
         fits = false;
+        if (left >= variant.arena_bytes)
+          return notUsed("the driver of " + gpu.name + " does not give the " +
+                         takes + " that " + model.name + " takes");
       }
-    return fits ||
-           notUsed(gpu.name + " has " + byteText(left) + " of memory" +
-                   (left < gpu.memory ? " left" : "") + ", and " + model.name +
-                   " takes " + byteText(variant.arena_bytes));
+    return fits || notUsed(gpu.name + " has " + byteText(left) + " of memory" +
+                           (left < gpu.memory ? " left" : "") + ", and " +
+                           model.name + " takes " + takes);
   } catch (const UnusableGpu &unusable) {
     return unusable.isThere && notUsed(unusable.why);
   } catch (const DeviceError &error) {
-    return notUsed(error.what());
+    std::string why = error.what();
+    return notUsed(why.substr(0, why.rfind(withoutGpu)));
   }
 }
 

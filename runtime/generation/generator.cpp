@@ -160,6 +160,10 @@ struct Drawing {
                          Chances(source.vocabulary())});
   }
 
+  ~Drawing() { source.interrupt = nullptr; }
+  Drawing(const Drawing &) = delete;
+  Drawing &operator=(const Drawing &) = delete;
+
   /// Draws a text's next token, which is not added yet.
   void draw(GrowingText &text, const Logits &logits, size_t reader) {
     text.draw(readers[reader].sampler, readers[reader].chances, logits);

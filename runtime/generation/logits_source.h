@@ -28,7 +28,8 @@ struct AnswerMarks {
   int32_t padding = 0;
 };
 
-/// Reading prompts was interrupted: nothing has begun of what was asked for.
+/// Reading prompts was interrupted: what had not been told by then is not read,
+/// and every place has to be started anew.
 struct ReadingEnded {};
 
 /// Gives the logits that follow growing texts. The one place that knows whether

@@ -297,7 +297,7 @@ std::optional<SymbolicTensor> BuiltinCall::attentionMask(const Dims &scores) {
           reporter.error(214, arg(which)->range,
                          "`" + which + "` " + showShape(t->dims, t->elem) +
                              " does not fit the scores " + showShape(scores));
-      if (t->dims == Dims{scores[0], scores[3]})
+      if (which == "mask" && t->dims == Dims{scores[0], scores[3]})
         d.help("what says of each key whether it counts is given to all heads "
                "and queries: `rearrange(mask, \"B T -> B 1 1 T\")`");
       return std::nullopt;

@@ -26,6 +26,10 @@ bool DataFit::fills(const Method &entry,
       llvm::any_of(inputs, [](const Emitter::Input &input) {
         return input.name == "tokens";
       });
+  const bool lacksTargets =
+      entry.name == "loss" &&
+      llvm::none_of(entry.parameters,
+                    [](const Parameter &p) { return p.name == "targets"; });
   for (const Emitter::Input &input : inputs) {
     auto parameter = llvm::find_if(entry.parameters, [&](const Parameter &p) {
       return p.name == input.name;
@@ -58,7 +62,7 @@ bool DataFit::fills(const Method &entry,
               input.name + "`");
       if (!takesTokens && input.elem == Elem::Int && Dims(input.dims) == each)
         problem.help("what is trained to be continued is called `tokens`");
-      else if (takesTokens && input.elem == Elem::Int &&
+      else if (lacksTargets && input.elem == Elem::Int &&
                Dims(input.dims) == each)
         problem.help("what follows each token is called `targets`");
       else if (input.name == "logits")

@@ -594,7 +594,8 @@ void MethodCalls::assign(const Stmt &stmt, Scope &scope) {
   if (stmt.targets.size() == 1) {
     StringRef name = stmt.targets[0].name;
     auto what = [&] { return "`" + name.str() + "`"; };
-    if (stmt.type.isGiven && !stmt.type.hasShape && !value.isPoison())
+    if (stmt.type.isGiven && !stmt.type.hasShape && !value.isPoison() &&
+        !value.is(SymbolicValue::None))
       value =
           signatures.checkValue(value, stmt.type, stmt.values[0]->range, what);
     if (stmt.type.hasShape && !value.isPoison()) {

@@ -188,8 +188,11 @@ SymbolicValue Signatures::checkValue(const SymbolicValue &value,
       value.is(SymbolicValue::PerLayer);
   if (fits)
     return name == "float" ? asFloat(value) : value;
-  reporter.error(404, range,
-                 what() + " is `" + name + "`, not " + value.describe());
+  Diagnostic &d = reporter.error(
+      404, range, what() + " is `" + name + "`, not " + value.describe());
+  if ((name == "int" || name == "float") &&
+      (value.is(SymbolicValue::TensorRef) || value.is(SymbolicValue::ParamRef)))
+    d.help("a tensor has its shape as a type, one of one number `[]`");
   return SymbolicValue();
 }
 

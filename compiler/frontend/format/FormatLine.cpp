@@ -412,12 +412,18 @@ void Layout::statement(Words words) {
     for (int level = elseLevel; level <= tightestLevel; ++level)
       formula |= split(value, level).size() > 1;
     Words target = words.take_front(i + 1);
-    // Names of several values stay together.
+    // Names of several values stay together, where there is room for them.
     bool several = split(target, commaLevel).size() > 1;
-    if ((!formula && !several) || flatColumns(target) < 0)
+    int width = flatColumns(target),
+        room = static_cast<int>(formatColumns) - static_cast<int>(indent);
+    if ((!formula && (!several || width > room)) || width < 0)
       break;
+    // What cannot be broken off is the value up to its first bracket.
+    Words head = value.take_until([](const FormatWord &word) {
+      return word.token.is("(") || word.token.is("[");
+    });
     putAll(target);
-    if (formula)
+    if (formula || width + flatColumns(head) + 2 > room)
       newline(value.front(), indent + hangingIndent);
     return expression(value, indent + hangingIndent, commaLevel, 0);
   }

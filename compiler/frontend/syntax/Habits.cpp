@@ -157,7 +157,7 @@ static const Habit names[] = {
     {"inv inverse solve det svd qr cholesky eig eigh pinv",
      "there are sums, products and functions of elements, and no other "
      "linear algebra"},
-    {"nan_to_num isnan isinf isfinite is_nan nanmean nansum nanmax",
+    {"nan_to_num isnan isinf isfinite is_nan",
      "`where(abs(x) < 1e30, x, 0.0)` has 0 for what is not a number or not "
      "finite"},
     {"atan atan2 asin acos arctan arcsin arccos",
@@ -172,8 +172,7 @@ static const Habit names[] = {
      "`cumsum(x, axis = T)` adds up what stands before, and `scan(a, x, axis = "
      "T)` what decays meanwhile, `h[t] = a[t] * h[t - 1] + x[t]`: the product "
      "of all `a` where `x` is 0 behind the first"},
-    {"logsumexp", "write `max(x) + log(sum(exp(x - max(x))))`, or `(x - "
-                  "log_softmax(x))[:, :, 0:1]`"},
+    {"logsumexp", "write `max(x) + log(sum(exp(x - max(x))))`"},
     {"multinomial", "a model gives logits; `generate` chooses the tokens"},
     {"topk argmax sort argsort",
      "`values, ids = top_k(x, k)` has the largest, the largest first; of "

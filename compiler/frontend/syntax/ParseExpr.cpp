@@ -316,21 +316,23 @@ Range Parser::restOfCall() const {
   return tok().range.to(tok(ahead).range);
 }
 
-/// A call with a pattern in which a new axis is a number, whose name it is
-/// here:
+/// A call whose pattern makes a new axis of a number, with a name for that:
 /// `(x, "T w -> T 2 w")` as `(x, "T w -> T n w", n = 2)`.
 static std::string withNamedSize(StringRef call) {
+  auto [before, made] = call.split("->");
+  auto [axes, behind] = made.split('"');
+  if (before.contains('n') || behind != ")")
+    return call.str();
   llvm::SmallVector<StringRef> words;
-  call.split(words, ' ');
+  axes.split(words, ' ');
   for (StringRef &word : words) {
-    StringRef number = word.rtrim(")\"");
     int64_t size;
-    if (number.getAsInteger(10, size) || size < 2)
+    if (word.getAsInteger(10, size) || size < 2)
       continue;
-    std::string named = "n" + word.drop_front(number.size()).str();
-    word = named;
-    return StringRef(llvm::join(words, " ")).rtrim(')').str() +
-           ", n = " + std::to_string(size) + ")";
+    word = "n";
+    return (before + "->" + llvm::join(words, " ") +
+            "\", n = " + llvm::Twine(size) + ")")
+        .str();
   }
   return call.str();
 }

@@ -105,7 +105,7 @@ cuda::assemble(llvm::StringRef ptx, llvm::ArrayRef<CodeFor> gpus,
     if (job.process.Pid == llvm::sys::ProcessInfo::InvalidPid ||
         llvm::sys::Wait(job.process, mostSeconds, &why).ReturnCode != 0) {
       std::string said = firstLineOf(job.said.path);
-      failures[job.gpu.sm] = said.empty() ? why : said;
+      failures[job.gpu.sm] = why.empty() ? said : why;
       continue;
     }
     auto code = llvm::MemoryBuffer::getFile(job.made.path);

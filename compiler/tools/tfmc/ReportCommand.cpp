@@ -380,7 +380,7 @@ static int report(ReportArguments arguments) {
     if (!target)
       return 2;
   }
-  if (target && arguments.cpu == "native")
+  if (target)
     target = fastestOf(target, *model.module);
   ModelReport result =
       makeModelReport(model, arguments.view, flops,
