@@ -321,7 +321,11 @@ Range Parser::restOfCall() const {
 static std::string withNamedSize(StringRef call) {
   auto [before, made] = call.split("->");
   auto [axes, behind] = made.split('"');
-  if (before.contains('n') || behind != ")")
+  // A letter that nothing has.
+  StringRef letters = "nmrkpqsz";
+  letters = letters.drop_while([&](char c) { return call.contains(c); });
+  StringRef name = letters.take_front();
+  if (name.empty() || behind != ")")
     return call.str();
   llvm::SmallVector<StringRef> words;
   axes.split(words, ' ');
@@ -329,9 +333,9 @@ static std::string withNamedSize(StringRef call) {
     int64_t size;
     if (word.getAsInteger(10, size) || size < 2)
       continue;
-    word = "n";
-    return (before + "->" + llvm::join(words, " ") +
-            "\", n = " + llvm::Twine(size) + ")")
+    word = name;
+    return (before + "->" + llvm::join(words, " ") + "\", " + name + " = " +
+            llvm::Twine(size) + ")")
         .str();
   }
   return call.str();

@@ -118,6 +118,17 @@ TEST(Format, LongStatementsAreBroken) {
             "}\n");
 }
 
+TEST(Format, ValuesOfSeveralLongNamesStandBelow) {
+  const char *names = "queries_of_all_the_heads, keys_of_all_the_heads, "
+                      "values_of_all_the_heads";
+  std::string text =
+      format(std::string("function f(x: [n]) -> [n] {\n  ") + names +
+             " = split_into_three_of_heads(x, 3)\n" + "  return x\n}\n");
+  EXPECT_EQ(text, std::string("function f(x: [n]) -> [n] {\n  ") + names +
+                      " =\n      split_into_three_of_heads(x, 3)\n" +
+                      "  return x\n}\n");
+}
+
 TEST(Format, SeveralNamesStayTogether) {
   std::string text =
       format("function f(x: [B, T, n]) -> [B, T, n] {\n"
