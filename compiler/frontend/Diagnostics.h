@@ -109,8 +109,8 @@ private:
 };
 
 /// The candidate that `name` most probably means, or empty: at most a third of
-/// its letters differ, of a short name one or their order, or it is `name`
-/// without a word before or behind it.
+/// its letters differ, of a short name one, their order or that some are left
+/// out, or it is `name` without a word before or behind it.
 std::string closestName(llvm::StringRef name,
                         llvm::ArrayRef<std::string> candidates);
 

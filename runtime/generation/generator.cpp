@@ -318,7 +318,7 @@ std::vector<size_t> generateAll(LogitsSource &source,
       if (Place &place = at(given.place); !place.text->grow())
         end(place);
   };
-  auto growAll = [&] {
+  try {
     while (true) {
       // Texts of one token make room for others.
       do {
@@ -339,13 +339,10 @@ std::vector<size_t> generateAll(LogitsSource &source,
         if (places[i].text)
           steps.push_back({static_cast<int64_t>(i), places[i].text->last()});
       if (steps.empty())
-        return;
+        return failed;
       source.next(steps, draw);
       audience.drew(steps.size());
     }
-  };
-  try {
-    growAll();
   } catch (const ReadingEnded &) {
     for (Place &place : places)
       if (place.text) {
