@@ -6,7 +6,7 @@ each seed in f32 and in bf16. Compares the losses of training, as means over
 the seeds of the ten steps up to every 50th one, and those of validation at the
 end; fails where they are further apart than they may be.
 
-  bench/training_quality.py [--seeds 1337,1,2] [--steps 500] [--runs FOLDER] [--json]
+  bench/training_quality.py [--cpu NAME] [--seeds 1337,1,2] [--steps 500] [--runs FOLDER] [--json]
 
 With --runs a run that is over there is not trained again, so that a comparison
 that takes an hour can be ended and gone on with.
@@ -67,7 +67,7 @@ def compare(options, folder):
     losses, final = {}, {}
     for precision in PRECISIONS:
         binary = folder / precision
-        checked([options.tfmc, "build", model, "-D", f"train.precision={precision}", "-o", binary])
+        checked([options.tfmc, "build", model, "-D", f"train.precision={precision}", "--cpu", options.cpu, "-o", binary])
         runs = [train(binary, folder / f"{precision}-{seed}", seed, options.steps) for seed in options.seeds]
         losses[precision] = [statistics.fmean(step) for step in zip(*(run[0] for run in runs))]
         final[precision] = statistics.fmean(run[1] for run in runs)
@@ -83,6 +83,8 @@ def compare(options, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cpu", default="native", help="the processor to compile for: znver4 multiplies pairs of bf16, "
+                        "also on Intel's processors that have AVX512-BF16 (default: %(default)s)")
     parser.add_argument("--seeds", default="1337,1,2", type=lambda text: [int(seed) for seed in text.split(",")],
                         help="(default: %(default)s)")
     parser.add_argument("--steps", default=500, type=int, help="of each training (default: %(default)s)")

@@ -85,6 +85,9 @@ void Parser::parseMember(std::vector<Member> &members) {
     Diagnostic &d = unexpected("`=` or `(` after `" + word.text + "`");
     if (word.text == "function")
       d.help(statementHabit("def"));
+    else if (word.text == "return")
+      d.help("what is computed stands in `forward(x: [B, T, width]) -> "
+             "[B, T, width] { ... }`");
     else if (tok().is("."))
       d.help(tieForm);
     else if (tok().is(":"))
