@@ -7,6 +7,7 @@
 
 #include "compiler/dialect/Programs.h"
 
+#include "compiler/dialect/Attributes.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "runtime/tfm_model.h"
 
@@ -66,9 +67,6 @@ std::optional<Kind> kindIn(const std::pair<Kind, StringLiteral> (&names)[count],
       return kind;
   return std::nullopt;
 }
-
-constexpr StringLiteral nameAttribute = "tfm.name";
-constexpr StringLiteral regionAttribute = "tfm.region";
 
 std::optional<ArenaRegion> regionIn(StringAttr name) {
   return name ? ArenaRegion::parse(name.getValue()) : std::nullopt;

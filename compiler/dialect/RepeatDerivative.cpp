@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/Attributes.h"
 #include "compiler/dialect/ReverseSweep.h"
 #include "compiler/dialect/TfmBuilder.h"
 
@@ -163,7 +164,7 @@ Value ForwardValues::rebuild(OpBuilder &builder, Value value,
     rebuild(builder, operand, known);
   Operation *clone = builder.clone(*op, known);
   // The name is the forward value's.
-  clone->removeAttr("tfm.value");
+  clone->removeAttr(valueAttribute);
   return known.lookup(value);
 }
 

@@ -375,9 +375,10 @@ def RmsNormalizeOp : Tfm_RowOp<"rms_normalize", 3, "x / sqrt(mean(x ** 2) + eps)
   let hasVerifier = 1;
 }
 
-def CumsumOp : Tfm_DiffOp<"cumsum", [AllTypesMatch<["x", "y"]>, RowKernelOpInterface, ScanOpInterface,
-    PredOpTrait<"the axis is one of the operand's",
-                CPred<"getAxis() < static_cast<uint64_t>(getX().getType().getRank())">>]> {
+def AxisOfX : PredOpTrait<"the axis is one of the operand's",
+    CPred<"getAxis() < static_cast<uint64_t>(getX().getType().getRank())">>;
+
+def CumsumOp : Tfm_DiffOp<"cumsum", [AllTypesMatch<["x", "y"]>, RowKernelOpInterface, ScanOpInterface, AxisOfX]> {
   let flops = "1";
   let axes = [{::tfm::AxisMap::along(getAxis(), getX().getType().getShape(), !getReverse(), place, size,
       "a sum over positions that are to come")}];
@@ -398,9 +399,7 @@ def CumsumOp : Tfm_DiffOp<"cumsum", [AllTypesMatch<["x", "y"]>, RowKernelOpInter
   let assemblyFormat = "$x `axis` $axis (`reverse` $reverse^)? attr-dict `:` type($x)";
 }
 
-def ScanOp : Tfm_DiffOp<"scan", [AllTypesMatch<["decay", "x", "y"]>, RowKernelOpInterface, ScanOpInterface,
-    PredOpTrait<"the axis is one of the operand's",
-                CPred<"getAxis() < static_cast<uint64_t>(getX().getType().getRank())">>]> {
+def ScanOp : Tfm_DiffOp<"scan", [AllTypesMatch<["decay", "x", "y"]>, RowKernelOpInterface, ScanOpInterface, AxisOfX]> {
   let flops = "2";
   let axes = [{::tfm::AxisMap::along(getAxis(), getX().getType().getShape(), !getReverse(), place, size,
       "a scan from positions that are to come")}];
@@ -424,9 +423,7 @@ def ScanOp : Tfm_DiffOp<"scan", [AllTypesMatch<["decay", "x", "y"]>, RowKernelOp
   let hasCanonicalizeMethod = 1;
 }
 
-def ShiftOp : Tfm_DiffOp<"shift", [AllTypesMatch<["x", "y"]>, CheapToRebuild,
-    PredOpTrait<"the axis is one of the operand's",
-                CPred<"getAxis() < static_cast<uint64_t>(getX().getType().getRank())">>]> {
+def ShiftOp : Tfm_DiffOp<"shift", [AllTypesMatch<["x", "y"]>, CheapToRebuild, AxisOfX]> {
   let flops = "0";
   let axes = [{::tfm::AxisMap::along(getAxis(), getX().getType().getShape(), static_cast<int64_t>(getSteps()) >= 0, place, size,
       "a shift from positions that are to come")}];
@@ -913,7 +910,7 @@ def CrossEntropyBackwardOp : Tfm_PureOp<"cross_entropy_backward", [AllTypesMatch
 //===----------------------------------------------------------------------===//
 
 def RepeatOp : Tfm_Op<"repeat", [Pure, DeclareOpInterfaceMethods<DifferentiableOpInterface>,
-    AttrSizedOperandSegments, IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects]> {
+    AttrSizedOperandSegments, IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">]> {
   let summary = "a stack of equal layers";
   let description = [{
     Runs its body `count` times, for layer 0, 1, ... (`reverse`: from the last
@@ -992,7 +989,7 @@ def RepeatOp : Tfm_Op<"repeat", [Pure, DeclareOpInterfaceMethods<DifferentiableO
   }];
 }
 
-def YieldOp : Tfm_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["RepeatOp"]>]> {
+def YieldOp : Tfm_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"RepeatOp">]> {
   let flops = "0";
   let summary = "ends the body of a repeat";
   let description = [{

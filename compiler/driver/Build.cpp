@@ -7,6 +7,7 @@
 
 #include "compiler/driver/Build.h"
 
+#include "compiler/dialect/Attributes.h"
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Compile.h"
@@ -475,7 +476,8 @@ BuildStatus Builder::scheduleVariants() {
 
 void Builder::noteWholeSequence() const {
   mlir::ModuleOp transformed = *modules.front();
-  auto why = transformed->getAttrOfType<mlir::StringAttr>("tfm.whole_sequence");
+  auto why =
+      transformed->getAttrOfType<mlir::StringAttr>(wholeSequenceAttribute);
   mlir::func::FuncOp forward = findProgram(transformed, ProgramKind::Forward);
   if (why && options.warn && generates(forward))
     llvm::errs() << "note: generation evaluates the whole sequence for every "

@@ -7,6 +7,7 @@
 
 #include "compiler/driver/Compile.h"
 
+#include "compiler/dialect/Attributes.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Pipelines.h"
 #include "mlir/IR/Verifier.h"
@@ -28,7 +29,7 @@ StringRef stringAttribute(ModuleOp module, StringRef name) {
 /// The hyperparameters as JSON: an array of {"name", "value"}.
 std::string hyperparametersAsJson(ModuleOp module) {
   llvm::json::Array list;
-  if (auto array = module->getAttrOfType<ArrayAttr>("tfm.hyperparameters"))
+  if (auto array = module->getAttrOfType<ArrayAttr>(hyperparametersAttribute))
     for (auto entry : array.getAsRange<DictionaryAttr>()) {
       Attribute value = entry.get("value");
       llvm::json::Value json = nullptr;
@@ -52,11 +53,11 @@ std::string hyperparametersAsJson(ModuleOp module) {
 /// The recipe, with what prevents generation with a cache, and the facts; empty
 /// of a module that no frontend has given one.
 std::string recipeText(ModuleOp module) {
-  StringRef recipe = stringAttribute(module, "tfm.recipe");
+  StringRef recipe = stringAttribute(module, recipeAttribute);
   if (recipe.empty())
     return "";
-  StringRef obstacle = stringAttribute(module, "tfm.whole_sequence");
-  StringRef facts = stringAttribute(module, "tfm.facts");
+  StringRef obstacle = stringAttribute(module, wholeSequenceAttribute);
+  StringRef facts = stringAttribute(module, factsAttribute);
   llvm::Expected<llvm::json::Value> json = llvm::json::parse(recipe);
   if (!json || !json->getAsObject()) {
     llvm::consumeError(json.takeError());
@@ -165,8 +166,8 @@ LogicalResult tfm::describe(ModelCode &code, llvm::Module &module) {
   }
   ModuleOp model = code.variants.front().schedule;
   addDescriptor(module, code.variants,
-                {stringAttribute(model, "tfm.model").str(),
-                 stringAttribute(model, "tfm.source").str(),
+                {stringAttribute(model, modelAttribute).str(),
+                 stringAttribute(model, sourceAttribute).str(),
                  hyperparametersAsJson(model), recipeText(model)});
   return success();
 }

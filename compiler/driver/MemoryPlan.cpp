@@ -6,16 +6,17 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/driver/MemoryPlan.h"
+
+#include "compiler/dialect/Attributes.h"
 #include "compiler/dialect/Programs.h"
 #include "compiler/driver/Compile.h"
-#include "compiler/driver/Pipelines.h"
 #include "compiler/report/Flops.h"
+#include "compiler/schedule/Attributes.h"
 #include "compiler/schedule/SchedDialect.h"
 #include "compiler/schedule/View.h"
 #include "compiler/transforms/ReadRecipe.h"
 #include "runtime/tfm_model.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 
@@ -110,7 +111,7 @@ static MemoryPhase phaseOf(sched::ProgramOp program,
   phase.usesCache = kind && (kind == ProgramKind::Encode ||
                              llvm::is_contained(cachedPrograms(), *kind));
   int64_t start =
-      total(module, "sched.arena") - total(module, "sched.activations");
+      total(module, arenaAttribute) - total(module, activationsAttribute);
   forEachActivation(
       program, [&](sched::BufferOp buffer, int64_t begin, int64_t end) {
         int64_t size = buffer.getArenaBytes();
@@ -220,7 +221,7 @@ static void addBatch(mlir::ModuleOp module, MemoryReport &memory) {
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto type =
         llvm::dyn_cast<mlir::RankedTensorType>(function.getArgumentTypes()[i]);
-    auto dims = function.getArgAttrOfType<mlir::ArrayAttr>(i, "tfm.dims");
+    auto dims = function.getArgAttrOfType<mlir::ArrayAttr>(i, dimsAttribute);
     if (!type || !dims || dims.size() != static_cast<size_t>(type.getRank()))
       continue;
     for (auto [axis, name] :
@@ -326,12 +327,12 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
   addPhases(module, types, memory);
   addGeneration(module, memory);
   // What generation keeps counts with what it computes.
-  int64_t activations = total(module, "sched.activations");
+  int64_t activations = total(module, activationsAttribute);
   memory.activations = activations + memory.cache;
-  memory.arena = total(module, "sched.arena");
+  memory.arena = total(module, arenaAttribute);
   // What outlives a step has a place of its own in any plan.
   memory.lowerBound =
-      memory.arena - activations + total(module, "sched.lower_bound");
+      memory.arena - activations + total(module, lowerBoundAttribute);
   memory.shared = planShares(module, target, memory, shares);
   return memory;
 }

@@ -26,7 +26,6 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <charconv>
-#include <cmath>
 
 using namespace tfm;
 

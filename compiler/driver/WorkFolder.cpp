@@ -17,6 +17,7 @@
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 using namespace tfm;
@@ -69,10 +70,12 @@ llvm::Error WorkFolder::run(llvm::ArrayRef<std::string> command) const {
   std::string ownTemporaries = "TMPDIR=" + folder;
   // What lld says of its own end is of no use to who has no room on a disk.
   llvm::SmallVector<llvm::StringRef> environment = {
-      ownTemporaries, "LLVM_DISABLE_SYMBOLIZATION=1"};
-  for (char **variable = environ; *variable; ++variable)
-    if (!llvm::StringRef(*variable).starts_with("TMPDIR="))
-      environment.push_back(*variable);
+      ownTemporaries, "LLVM_DISABLE_SYMBOLIZATION=1",
+      "LC_ALL=C"}; // below its words are looked at
+  for (char **each = environ; *each; ++each)
+    if (llvm::StringRef variable = *each;
+        !variable.starts_with("TMPDIR=") && !variable.starts_with("LC_ALL="))
+      environment.push_back(variable);
   std::string message;
   int status = llvm::sys::ExecuteAndWait(
       command.front(), arguments, llvm::ArrayRef<llvm::StringRef>(environment),
@@ -99,6 +102,15 @@ llvm::Error WorkFolder::run(llvm::ArrayRef<std::string> command) const {
 }
 
 llvm::Error WorkFolder::moveToTarget(llvm::StringRef name) const {
+  // After a crash of the system there is the old file or the whole new one.
+  int made = uninterrupted(
+      [&] { return open(file(name).c_str(), O_RDONLY | O_CLOEXEC); });
+  bool isSynced = made >= 0 && uninterrupted([&] { return fsync(made); }) == 0;
+  int why = errno;
+  if (made >= 0)
+    close(made);
+  if (!isSynced)
+    return llvm::createStringError(writeFailure(why));
   if (std::error_code error = llvm::sys::fs::rename(file(name), target))
     return llvm::createStringError(writeFailure(error.value()));
   return llvm::Error::success();

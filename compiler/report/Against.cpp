@@ -20,7 +20,6 @@
 #include "llvm/Support/JSON.h"
 
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <set>
 

@@ -7,6 +7,7 @@
 
 #include "compiler/report/ModelReport.h"
 
+#include "compiler/dialect/Attributes.h"
 #include "compiler/dialect/LayerAlias.h"
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
@@ -163,14 +164,14 @@ static SmallVector<Star, 2> starsOf(StringRef path) {
 }
 
 llvm::Error Reader::readModel() {
-  auto name = module->getAttrOfType<StringAttr>("tfm.model");
+  auto name = module->getAttrOfType<StringAttr>(modelAttribute);
   if (!name)
     return llvm::createStringError("the module has no attribute tfm.model");
   report.model = name.str();
-  if (auto source = module->getAttrOfType<StringAttr>("tfm.source"))
+  if (auto source = module->getAttrOfType<StringAttr>(sourceAttribute))
     report.source = source.str();
 
-  auto list = module->getAttrOfType<ArrayAttr>("tfm.hyperparameters");
+  auto list = module->getAttrOfType<ArrayAttr>(hyperparametersAttribute);
   for (auto entry : list ? list.getAsRange<DictionaryAttr>()
                          : ArrayAttr::get(module.getContext(), {})
                                .getAsRange<DictionaryAttr>()) {
@@ -211,7 +212,7 @@ void Reader::readModules() {
   report.modules.push_back(root);
   moduleOf[""] = 0;
 
-  auto list = module->getAttrOfType<ArrayAttr>("tfm.modules");
+  auto list = module->getAttrOfType<ArrayAttr>(modulesAttribute);
   if (!list)
     return;
   for (auto entry : list.getAsRange<DictionaryAttr>()) {
@@ -541,7 +542,7 @@ void Reader::listValues() {
     function = findProgram(module, ProgramKind::Forward);
   if (!function)
     return;
-  auto list = function->getAttrOfType<ArrayAttr>("tfm.shapes");
+  auto list = function->getAttrOfType<ArrayAttr>(shapesAttribute);
   if (!list)
     return;
   for (auto words : list.getAsRange<DictionaryAttr>()) {
@@ -570,7 +571,7 @@ void Reader::listConstants() {
     return result;
   };
   module.walk([&](ConstantOp op) {
-    auto about = op->getAttrOfType<DictionaryAttr>("tfm.const");
+    auto about = op->getAttrOfType<DictionaryAttr>(constAttribute);
     auto values = dyn_cast<DenseElementsAttr>(op.getValue());
     if (!about || !values)
       return;

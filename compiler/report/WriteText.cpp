@@ -179,7 +179,8 @@ static void writeFlops(const ModelReport &report, llvm::raw_ostream &os) {
        << withFlopUnit(*flops.trainStep) << ")\n";
     writeKinds(flops.train, /*parts=*/1, os);
   } else {
-    os << "  train, per step: unknown, the file has no train block\n";
+    os << "  train, per step: unknown: that takes a `train` block, and "
+          "generate.weights = f32\n";
   }
   TextTable products({false, false, true, true});
   if (flops.forwardPerToken)

@@ -50,15 +50,16 @@ int64_t placeInOrder(llvm::ArrayRef<LiveInterval> intervals,
 } // namespace
 
 int64_t tfm::mostLive(llvm::ArrayRef<LiveInterval> intervals) {
-  int64_t result = 0;
-  for (const LiveInterval &at : intervals) {
-    int64_t sum = 0;
-    for (const LiveInterval &interval : intervals)
-      if (interval.begin <= at.begin && at.begin <= interval.end)
-        sum += interval.bytes;
-    result = std::max(result, sum);
+  std::vector<std::pair<int64_t, int64_t>> changes;
+  for (const LiveInterval &interval : intervals) {
+    changes.push_back({interval.begin, interval.bytes});
+    changes.push_back({interval.end + 1, -interval.bytes});
   }
-  return result;
+  llvm::sort(changes); // what ends before a time comes first of its changes
+  int64_t live = 0, most = 0;
+  for (auto [time, bytes] : changes)
+    most = std::max(most, live += bytes);
+  return most;
 }
 
 int64_t tfm::planIntervals(llvm::MutableArrayRef<LiveInterval> intervals) {

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/schedule/PermanentBuffers.h"
+
+#include "compiler/schedule/Attributes.h"
 #include "compiler/schedule/Layouts.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -71,9 +73,9 @@ PermanentBuffers::PermanentBuffers(ModuleOp module,
       for (ParamOp param : range.parameters) {
         int64_t size = elementBytes(param.getTensorType().getElementType());
         offsets[param.getSymName()] = {param, bytes};
-        param->setAttr("sched.offset", b.getI64IntegerAttr(bytes));
+        param->setAttr(offsetAttribute, b.getI64IntegerAttr(bytes));
         if (isDecayed)
-          param->setAttr("sched.decayed", b.getUnitAttr());
+          param->setAttr(decayedAttribute, b.getUnitAttr());
         bytes += paddedElements(param) * size;
         widest = std::max(widest, size);
       }
@@ -100,11 +102,11 @@ PermanentBuffers::PermanentBuffers(ModuleOp module,
   if (findProgram(module, ProgramKind::UpdateDecayed) ||
       findProgram(module, ProgramKind::UpdatePlain)) {
     module->setAttr(
-        "sched.region_rows",
+        regionRowsAttribute,
         b.getDenseI64ArrayAttr({regions.decayed.elements / kRegionRow,
                                 regions.plain.elements / kRegionRow}));
     module->setAttr(
-        "sched.region_blocks",
+        regionBlocksAttribute,
         b.getDenseI64ArrayAttr({regionBlock(regions.decayed.elements),
                                 regionBlock(regions.plain.elements)}));
   }

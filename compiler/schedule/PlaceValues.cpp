@@ -7,6 +7,7 @@
 
 #include "compiler/schedule/PlaceValues.h"
 
+#include "compiler/dialect/Attributes.h"
 #include "compiler/schedule/Layouts.h"
 #include "compiler/schedule/Passes.h"
 #include "runtime/tfm_model.h"
@@ -63,7 +64,7 @@ std::string ValuePlacer::freshName(Value value) {
              .getDefiningOp();
   if (op) {
     base = op->getName().stripDialect().str();
-    if (auto words = op->getAttrOfType<DictionaryAttr>("tfm.value"))
+    if (auto words = op->getAttrOfType<DictionaryAttr>(valueAttribute))
       if (auto name = words.getAs<StringAttr>("name"))
         base = name.getValue().str();
   }
@@ -426,11 +427,11 @@ void ValuePlacer::placeArgument(func::FuncOp func, BlockArgument arg) {
   RankedTensorType type = tensorType(arg);
   if (auto region = ArenaRegion::ofArgument(func, number)) {
     views[arg] = permanent.region(
-        *region, type, rowOf(func.getArgAttr(number, "tfm.segment")));
+        *region, type, rowOf(func.getArgAttr(number, segmentAttribute)));
     return;
   }
   if (auto gradient =
-          func.getArgAttrOfType<FlatSymbolRefAttr>(number, "tfm.gradient")) {
+          func.getArgAttrOfType<FlatSymbolRefAttr>(number, gradientAttribute)) {
     views[arg] = permanent.gradient(gradient.getValue());
     accumulated[gradient] = arg;
     return;
@@ -441,7 +442,7 @@ void ValuePlacer::placeArgument(func::FuncOp func, BlockArgument arg) {
   Value input = emit(view);
   InputOp::create(b, loc, b.getStringAttr(name), input);
   int64_t segments =
-      func.getArgAttr(number, "tfm.row") ? type.getNumElements() : 0;
+      func.getArgAttr(number, rowAttribute) ? type.getNumElements() : 0;
   for (int64_t i = 0; i < segments; ++i)
     rows.push_back(segments == 1 ? input : emit(view.sliced(0, i, 1)));
 }
@@ -463,14 +464,15 @@ View ValuePlacer::placeResult(func::FuncOp func, OpOperand &operand) {
   Block &block = *operand.getOwner()->getBlock();
   View view;
   bool inPlace = true;
-  if (auto gradient =
-          func.getResultAttrOfType<FlatSymbolRefAttr>(number, "tfm.gradient")) {
+  if (auto gradient = func.getResultAttrOfType<FlatSymbolRefAttr>(
+          number, gradientAttribute)) {
     view = permanent.gradient(gradient.getValue());
     if (Value arg = accumulated.lookup(gradient))
       inPlace = accumulatesInPlace(arg, value, block);
   } else if (auto region = ArenaRegion::ofResult(func, number)) {
-    view = permanent.region(*region, tensorType(value),
-                            rowOf(func.getResultAttr(number, "tfm.segment")));
+    view =
+        permanent.region(*region, tensorType(value),
+                         rowOf(func.getResultAttr(number, segmentAttribute)));
     // A cache is updated in place; the optimizer's kernel has to read what it
     // replaces at the same points, and nothing after it may.
     for (BlockArgument arg : block.getArguments())
@@ -488,7 +490,7 @@ View ValuePlacer::placeResult(func::FuncOp func, OpOperand &operand) {
 
 void ValuePlacer::addOutputs(func::FuncOp func, ArrayRef<View> results) {
   for (auto [number, view] : llvm::enumerate(results)) {
-    if (func.getResultAttr(number, "tfm.gradient") ||
+    if (func.getResultAttr(number, gradientAttribute) ||
         ArenaRegion::ofResult(func, number))
       continue;
     OutputOp::create(b, loc, b.getStringAttr(nameOfResult(func, number)),

@@ -7,6 +7,7 @@
 
 #include "compiler/dialect/Programs.h"
 #include "compiler/schedule/ArenaPlanner.h"
+#include "compiler/schedule/Attributes.h"
 #include "compiler/schedule/Lifetimes.h"
 #include "compiler/schedule/Passes.h"
 
@@ -88,10 +89,10 @@ struct PlanMemoryPass : tfm::sched::impl::PlanMemoryPassBase<PlanMemoryPass> {
       for (auto [buffer, interval] : llvm::zip_equal(buffers, intervals))
         buffer.setOffsetAttr(b.getI64IntegerAttr(base + interval.offset));
     }
-    module->setAttr("sched.arena",
+    module->setAttr(arenaAttribute,
                     b.getI64IntegerAttr(permanent + activations));
-    module->setAttr("sched.activations", b.getI64IntegerAttr(activations));
-    module->setAttr("sched.lower_bound", b.getI64IntegerAttr(bound));
+    module->setAttr(activationsAttribute, b.getI64IntegerAttr(activations));
+    module->setAttr(lowerBoundAttribute, b.getI64IntegerAttr(bound));
   }
 };
 

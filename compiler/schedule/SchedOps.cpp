@@ -210,7 +210,8 @@ LogicalResult ViewOp::verify() {
   View view = viewOf(getView().getType());
   int64_t size = elementBytes(view.element);
   auto isWhole = [&](int64_t bytes) { return bytes % size == 0; };
-  if (!isWhole(getOffset()) || !llvm::all_of(getSteps(), isWhole))
+  if (!isWhole(getOffset()) || !llvm::all_of(getSteps(), isWhole) ||
+      !isWhole(getRowStep().value_or(0)))
     return emitOpError("begins or advances by a part of an element of ")
            << size << " bytes";
   last += view.spanBytes();

@@ -10,6 +10,7 @@
 
 include "SchedDialect.td"
 include "compiler/dialect/TfmInterfaces.td"
+include "compiler/dialect/TfmTypes.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/SymbolInterfaces.td"
@@ -72,9 +73,6 @@ def BufferKind : Sched_Enum<"BufferKind", "what a range of the arena holds, and 
 }
 def BufferKindAttr : EnumAttr<Sched_Dialect, BufferKind, "buffer_kind"> { let assemblyFormat = "$value"; }
 
-def AnyTensor_ : Type<
-    CPred<"::llvm::isa<::mlir::RankedTensorType>($_self) && ::llvm::cast<::mlir::RankedTensorType>($_self).hasStaticShape()">,
-    "statically shaped tensor", "::mlir::RankedTensorType">;
 def StridedMemRef : Type<
     CPred<"::tfm::sched::isStridedMemRef($_self)">,
     "memref of static shape and strides without an offset", "::mlir::MemRefType">;
@@ -116,13 +114,13 @@ def KernelOp : Sched_Op<"kernel", [Pure, AttrSizedOperandSegments, IsolatedFromA
     ```
   }];
   let arguments = (ins KernelKindAttr:$kind, I64Attr:$rows, I64Attr:$cols,
-      Variadic<AnyTensor_>:$inputs, Optional<Index>:$layer,
+      Variadic<AnyTfmTensor>:$inputs, Optional<Index>:$layer,
       AccessesAttr:$input_access, AccessesAttr:$result_access,
       OptionalAttr<TypedArrayAttrBase<DenseI64ArrayAttr, "orders of axes">>:$layouts);
-  let results = (outs Variadic<AnyTensor_>:$outs);
+  let results = (outs Variadic<AnyTfmTensor>:$outs);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $kind $rows `by` $cols ` ` `(` ($inputs^ `:` type($inputs))? `)` $input_access
+    `` $kind $rows `by` $cols ` ` `(` ($inputs^ `:` type($inputs))? `)` $input_access
     (`layer` $layer^)? `->` `(` type($outs) `)` $result_access (`layouts` $layouts^)? $body attr-dict
   }];
   let hasVerifier = 1;
@@ -141,7 +139,7 @@ def KernelOp : Sched_Op<"kernel", [Pure, AttrSizedOperandSegments, IsolatedFromA
   }];
 }
 
-def YieldOp : Sched_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["KernelOp"]>]> {
+def YieldOp : Sched_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"KernelOp">]> {
   let summary = "ends the body of a kernel";
   let description = [{
     Its operands are the results of the kernel.
@@ -152,7 +150,7 @@ def YieldOp : Sched_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["Ker
     sched.yield %y : tensor<4x8xf32>
     ```
   }];
-  let arguments = (ins Variadic<AnyTensor_>:$values);
+  let arguments = (ins Variadic<AnyTfmTensor>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
   let builders = [OpBuilder<(ins), [{ /* nothing to yield */ }]>];
 }
@@ -169,8 +167,8 @@ def ContiguousOp : Sched_Op<"contiguous", [Pure, SameOperandsAndResultType]> {
     %y = sched.contiguous %x : tensor<4x8xf32>
     ```
   }];
-  let arguments = (ins AnyTensor_:$x);
-  let results = (outs AnyTensor_:$y);
+  let arguments = (ins AnyTfmTensor:$x);
+  let results = (outs AnyTfmTensor:$y);
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
@@ -189,8 +187,8 @@ def ReduceChunksOp : Sched_Op<"reduce_chunks", [Pure,
     %y = sched.reduce_chunks %x : tensor<1000x8xf32> to tensor<16x8xf32>
     ```
   }];
-  let arguments = (ins AnyTensor_:$x, UnitAttr:$maximum);
-  let results = (outs AnyTensor_:$y);
+  let arguments = (ins AnyTfmTensor:$x, UnitAttr:$maximum);
+  let results = (outs AnyTfmTensor:$y);
   let assemblyFormat = "(`maximum` $maximum^)? $x attr-dict `:` type($x) `to` type($y)";
   let hasVerifier = 1;
 }
@@ -244,7 +242,7 @@ def BufferOp : Sched_Op<"buffer", [DeclareOpInterfaceMethods<OpAsmOpInterface, [
       OptionalAttr<I64Attr>:$offset, OptionalAttr<DenseI64ArrayAttr>:$live);
   let results = (outs Bytes:$buffer);
   let assemblyFormat = [{
-    $kind $name (`at` $offset^)? (`live` $live^)? (`value` $value^)? attr-dict `:` type($buffer)
+    `` $kind $name (`at` $offset^)? (`live` $live^)? (`value` $value^)? attr-dict `:` type($buffer)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -377,7 +375,7 @@ def LaunchOp : Sched_Op<"launch", [IsolatedFromAbove, SingleBlock, NoTerminator,
       DefaultValuedAttr<I64Attr, "1">:$micro_steps, OptionalAttr<SymbolRefAttr>:$kernel);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $kind $rows `by` $cols
+    `` $kind $rows `by` $cols
     `reads` `(` ($reads^ `:` type($reads))? `)` `writes` `(` ($writes^ `:` type($writes))? `)` $access
     (`layer` $layer^)? (`rng` $rng^ `:` type($rng))? (`micro_steps` $micro_steps^)? (`kernel` $kernel^)? $body attr-dict
   }];
@@ -418,7 +416,7 @@ def ReadOp : Sched_Op<"read", [Pure, HasParent<"LaunchOp">]> {
     ```
   }];
   let arguments = (ins StridedMemRef:$from);
-  let results = (outs AnyTensor_:$y);
+  let results = (outs AnyTfmTensor:$y);
   let assemblyFormat = "$from attr-dict `:` type($from) `to` type($y)";
   let hasVerifier = 1;
 }
@@ -434,7 +432,7 @@ def WriteOp : Sched_Op<"write", [HasParent<"LaunchOp">]> {
     sched.write %y, %b : tensor<4x8xf32> to memref<4x8xf32, strided<[8, 1]>>
     ```
   }];
-  let arguments = (ins AnyTensor_:$value, StridedMemRef:$to);
+  let arguments = (ins AnyTfmTensor:$value, StridedMemRef:$to);
   let assemblyFormat = "$value `,` $to attr-dict `:` type($value) `to` type($to)";
   let hasVerifier = 1;
 }
@@ -495,9 +493,9 @@ def GroupOp : Sched_Op<"group", [ParentOneOf<["ProgramOp", "LoopOp"]>, SingleBlo
     }
     ```
   }];
-  let arguments = (ins UnitAttr:$behindFirst, OptionalAttr<SymbolRefAttr>:$kernel);
+  let arguments = (ins UnitAttr:$behind_first, OptionalAttr<SymbolRefAttr>:$kernel);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "(`behind_first` $behindFirst^)? (`kernel` $kernel^)? $body attr-dict";
+  let assemblyFormat = "(`behind_first` $behind_first^)? (`kernel` $kernel^)? $body attr-dict";
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::Block *getBlock() { return &getBody().front(); }
@@ -532,9 +530,9 @@ def SerialOp : Sched_Op<"serial", [ParentOneOf<["ProgramOp", "LoopOp"]>, SingleB
     }
     ```
   }];
-  let arguments = (ins UnitAttr:$behindFirst);
+  let arguments = (ins UnitAttr:$behind_first);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "(`behind_first` $behindFirst^)? $body attr-dict";
+  let assemblyFormat = "(`behind_first` $behind_first^)? $body attr-dict";
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::Block *getBlock() { return &getBody().front(); }

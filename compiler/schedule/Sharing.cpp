@@ -8,6 +8,7 @@
 #include "compiler/schedule/Sharing.h"
 
 #include "compiler/dialect/Programs.h"
+#include "compiler/schedule/Attributes.h"
 #include "compiler/schedule/Launches.h"
 #include "compiler/schedule/View.h"
 #include "compiler/transforms/ParameterRegions.h"
@@ -32,7 +33,7 @@ struct Slice {
 static SmallVector<Slice> slicesOf(ModuleOp schedule) {
   SmallVector<Slice> slices;
   for (auto param : schedule.getOps<ParamOp>()) {
-    int64_t begin = param->getAttrOfType<IntegerAttr>("sched.offset").getInt();
+    int64_t begin = param->getAttrOfType<IntegerAttr>(offsetAttribute).getInt();
     auto layers = static_cast<int64_t>(param.getLayerNames().size());
     int64_t bytes = contiguousView(param.getTensorType()).numBytes() / layers;
     for (int64_t layer = 0; layer != layers; ++layer, begin += bytes)
@@ -131,9 +132,9 @@ llvm::DenseMap<uint64_t, ParameterUse> tfm::parameterUses(ModuleOp schedule) {
 
 std::vector<SharedBlock> tfm::sharedBlocks(ModuleOp schedule) {
   std::vector<SharedBlock> blocks;
-  auto rows = schedule->getAttrOfType<DenseI64ArrayAttr>("sched.region_rows");
+  auto rows = schedule->getAttrOfType<DenseI64ArrayAttr>(regionRowsAttribute);
   auto sizes =
-      schedule->getAttrOfType<DenseI64ArrayAttr>("sched.region_blocks");
+      schedule->getAttrOfType<DenseI64ArrayAttr>(regionBlocksAttribute);
   if (!rows || !sizes)
     return blocks;
   int64_t row = 0;

@@ -9,6 +9,7 @@
 // so there must be none between the fields.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
+#include "compiler/schedule/Attributes.h"
 #include "runtime/tfm_model.h"
 #pragma GCC diagnostic pop
 
@@ -170,7 +171,7 @@ tfm_init initOf(ParamOp param) {
 }
 
 int64_t offsetInRegion(ParamOp param) {
-  return param->getAttrOfType<mlir::IntegerAttr>("sched.offset").getInt();
+  return param->getAttrOfType<mlir::IntegerAttr>(offsetAttribute).getInt();
 }
 
 /// Those that checkpoints hold, as they lie in their region.
@@ -271,7 +272,7 @@ std::vector<tfm_parameter> parametersOf(mlir::ModuleOp schedule,
           .output_axis =
               static_cast<int64_t>(param.getOutputAxis().value_or(-1)),
           .trainable = param.getTrainable(),
-          .decayed = param->hasAttr("sched.decayed"),
+          .decayed = param->hasAttr(decayedAttribute),
           .init = initOf(param),
           .alias_count = static_cast<int32_t>(aliases.size()),
           .aliases = d.array(aliases),
@@ -324,9 +325,9 @@ tfm_range sumsOf(mlir::ModuleOp schedule) {
 /// The rows that weight decay applies to (0) or the other trained ones (1).
 tfm_rows rowsOf(mlir::ModuleOp schedule, int64_t part) {
   auto rows = schedule->getAttrOfType<mlir::DenseI64ArrayAttr>(
-           "sched.region_rows"),
+           regionRowsAttribute),
        blocks = schedule->getAttrOfType<mlir::DenseI64ArrayAttr>(
-           "sched.region_blocks");
+           regionBlocksAttribute);
   if (!rows || rows[part] == 0)
     return {0, 0, 0};
   return {static_cast<uint64_t>(part == 0 ? 0 : rows[0]),
@@ -541,8 +542,8 @@ tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
           .data = d.bytes(bytesOf(*buffer.getValue())),
       });
   }
-  uint64_t arena = total(schedule, "sched.arena");
-  uint64_t activations = total(schedule, "sched.activations");
+  uint64_t arena = total(schedule, arenaAttribute);
+  uint64_t activations = total(schedule, activationsAttribute);
   return {
       .target = d.string(variant.target.kind()),
       .machine = d.string(variant.target.machine()),
@@ -550,7 +551,7 @@ tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
       .arena_bytes = arena,
       .arena_alignment = bufferAlignment,
       .scratch_bytes = total(schedule.lookupSymbol<mlir::ModuleOp>("kernels"),
-                             "sched.scratch"),
+                             scratchAttribute),
       .parameters = rangeOf(schedule, BufferKind::Parameter),
       .copies = rangeOf(schedule, BufferKind::ParameterCopy),
       .gradients = gradientsOf(schedule),

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/schedule/Attributes.h"
 #include "compiler/schedule/Launches.h"
 #include "compiler/target/KernelTarget.h"
 #include "compiler/target/Passes.h"
@@ -132,7 +133,7 @@ struct EmitKernelsPass : tfm::impl::EmitKernelsPassBase<EmitKernelsPass> {
     for (auto [step, name] : named)
       step->setAttr("kernel", SymbolRefAttr::get(kernels.getSymNameAttr(),
                                                  FlatSymbolRefAttr::get(name)));
-    kernels->setAttr("sched.scratch",
+    kernels->setAttr(scratchAttribute,
                      Builder(&getContext()).getI64IntegerAttr(scratch));
   }
 };

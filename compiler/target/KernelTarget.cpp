@@ -83,7 +83,7 @@ void KernelTarget::addFaster(std::vector<const KernelTarget *> &targets,
       const KernelTarget *faster =
           llvm::cantFail(named((target->kind() + ":" + name).str()));
       if (llvm::none_of(targets, [&](const KernelTarget *other) {
-            return other->identity() == faster->identity();
+            return other->machine() == faster->machine();
           }))
         insert(targets, faster);
     }
@@ -103,12 +103,17 @@ KernelTarget::variants(llvm::StringRef kind, llvm::StringRef machines) {
     if (name.empty())
       return llvm::createStringError("a CPU without a name is listed in '" +
                                      machines + "'");
+    if (name.starts_with("+"))
+      return llvm::createStringError("'" + name +
+                                     "' stands behind the name of "
+                                     "a CPU, as in 'sapphirerapids" +
+                                     name + "'");
     llvm::Expected<const KernelTarget *> target =
         named((kind + ":" + name).str());
     if (!target)
       return target.takeError();
     for (const KernelTarget *other : targets) {
-      if (other->identity() == (*target)->identity())
+      if (other->machine() == (*target)->machine())
         return llvm::createStringError(
             "the CPU '" + name + "' is listed twice" +
             (machines.contains("portable")

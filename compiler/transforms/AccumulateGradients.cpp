@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/Attributes.h"
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/transforms/Passes.h"
@@ -62,13 +63,13 @@ struct AccumulateGradientsPass
     Operation *end = train.getBody().front().getTerminator();
     for (unsigned i = 0; i < train.getNumResults(); ++i) {
       auto param =
-          train.getResultAttrOfType<FlatSymbolRefAttr>(i, "tfm.gradient");
+          train.getResultAttrOfType<FlatSymbolRefAttr>(i, gradientAttribute);
       if (!param)
         continue;
       unsigned number = train.getNumArguments();
       OpBuilder builder(&getContext());
       DictionaryAttr attributes = builder.getDictionaryAttr(
-          builder.getNamedAttr("tfm.gradient", param));
+          builder.getNamedAttr(gradientAttribute, param));
       if (failed(train.insertArgument(number, train.getResultTypes()[i],
                                       attributes, train.getLoc())))
         return signalPassFailure();

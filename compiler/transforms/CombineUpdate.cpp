@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/Attributes.h"
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmBuilder.h"
 #include "compiler/transforms/ParameterRegions.h"
@@ -293,7 +294,7 @@ void UpdateCombiner::updateRows(Range &range) {
   for (auto [i, name] : llvm::enumerate(
            ArrayRef<StringRef>{TFM_IN_ROW, TFM_IN_HYPER, TFM_IN_SCALE}))
     nameArgument(function, i, name);
-  function.setArgAttr(0, "tfm.row", builder.getUnitAttr());
+  function.setArgAttr(0, rowAttribute, builder.getUnitAttr());
   setRegions(function, range, firstRegion, 0);
 
   Block *block = function.addEntryBlock();

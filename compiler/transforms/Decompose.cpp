@@ -1,4 +1,4 @@
-//===- Decompose.cpp - row ops as reductions and elementwise ops ----------===//
+//===- Decompose.cpp - composite ops as what kernels are made of ----------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,6 +12,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 
@@ -154,7 +155,7 @@ void decompose(TfmBuilder b, ShiftOp op) {
   auto axis = static_cast<int64_t>(op.getAxis());
   auto steps = static_cast<int64_t>(op.getSteps());
   int64_t size = tensorType(op.getX()).getDimSize(axis);
-  int64_t zeros = std::min(size, std::abs(steps)), rest = size - zeros;
+  int64_t zeros = std::abs(std::clamp(steps, -size, size)), rest = size - zeros;
   if (rest == 0)
     return op.replaceAllUsesWith(b.zeros(op.getX()));
   Value left = SliceOp::create(b.builder, b.loc, op.getX(), axis,
@@ -280,6 +281,100 @@ void decompose(TfmBuilder b, CrossEntropyBackwardOp op) {
   op.replaceAllUsesWith(b.cast(dlogits, op.getType().getElementType()));
 }
 
+/// Rotation by an angle t of each pair (u, v), after Su et al. 2021,
+/// "RoFormer": (u cos t - v sin t, v cos t + u sin t).
+class Rotation {
+public:
+  Rotation(TfmBuilder b, RopeOp op)
+      : b(b), op(op), shape(tensorType(op.getX()).getShape()),
+        pairs(op.getDims() / 2) {}
+
+  Value result() {
+    makeAngles();
+    Value turned = op.getInterleaved() ? interleaved() : halves();
+    int64_t dims = op.getDims();
+    return dims == shape[3]
+               ? turned
+               : concat(turned, slice(op.getX(), dims, shape[3] - dims));
+  }
+
+private:
+  RankedTensorType type(ArrayRef<int64_t> sizes) {
+    return tensorType(op.getX()).clone(sizes);
+  }
+  /// Of and along the last axis.
+  Value slice(Value x, int64_t start, int64_t size) {
+    return SliceOp::create(b.builder, b.loc, x, tensorType(x).getRank() - 1,
+                           start, size);
+  }
+  Value concat(Value u, Value v) {
+    return ConcatOp::create(b.builder, b.loc, ValueRange{u, v},
+                            tensorType(u).getRank() - 1);
+  }
+
+  void makeAngles() {
+    int64_t batch = shape[0], length = shape[2];
+    RankedTensorType angles = type({batch, 1, length, pairs});
+    SmallVector<float> frequencies;
+    double base = op.getBase().convertToDouble();
+    for (int64_t i = 0; i < pairs; ++i)
+      frequencies.push_back(static_cast<float>(
+          op.getFrequencies()
+              ? (*op.getFrequencies())[i]
+              : std::pow(base, -2.0 * static_cast<double>(i) /
+                                   static_cast<double>(op.getDims()))));
+    Value frequency = ConstantOp::create(
+        b.builder, b.loc,
+        DenseElementsAttr::get(type({pairs}), ArrayRef<float>(frequencies)));
+    Value position =
+        b.reshape(b.cast(op.getPositions(), angles.getElementType()),
+                  type({batch, 1, length, 1}));
+    Value angle =
+        b.mul(b.broadcast(position, angles), b.broadcast(frequency, angles));
+    RankedTensorType half = type({batch, shape[1], length, pairs});
+    auto scaled = [&](Value x) {
+      return op.getAmplitude()
+                 ? b.scale(x, op.getAmplitude()->convertToDouble())
+                 : x;
+    };
+    cosine = b.broadcast(scaled(CosOp::create(b.builder, b.loc, angle)), half);
+    Value s = SinOp::create(b.builder, b.loc, angle);
+    sine = b.broadcast(scaled(op.getInverse() ? b.neg(s) : s), half);
+  }
+
+  std::pair<Value, Value> turn(Value u, Value v) {
+    return {b.sub(b.mul(u, cosine), b.mul(v, sine)),
+            b.add(b.mul(v, cosine), b.mul(u, sine))};
+  }
+
+  Value halves() {
+    auto [u, v] =
+        turn(slice(op.getX(), 0, pairs), slice(op.getX(), pairs, pairs));
+    return concat(u, v);
+  }
+
+  Value interleaved() {
+    Value split = b.reshape(slice(op.getX(), 0, 2 * pairs),
+                            type({shape[0], shape[1], shape[2], pairs, 2}));
+    RankedTensorType half = type({shape[0], shape[1], shape[2], pairs}),
+                     column = type({shape[0], shape[1], shape[2], pairs, 1});
+    auto [u, v] = turn(b.reshape(slice(split, 0, 1), half),
+                       b.reshape(slice(split, 1, 1), half));
+    return b.reshape(concat(b.reshape(u, column), b.reshape(v, column)),
+                     type({shape[0], shape[1], shape[2], 2 * pairs}));
+  }
+
+  TfmBuilder b;
+  RopeOp op;
+  ArrayRef<int64_t> shape;
+  int64_t pairs;
+  Value cosine, sine;
+};
+
+void decompose(TfmBuilder b, RopeOp op) {
+  op.replaceAllUsesWith(Rotation(b, op).result());
+}
+
 struct DecomposePass : tfm::impl::DecomposePassBase<DecomposePass> {
   using DecomposePassBase::DecomposePassBase;
 
@@ -292,8 +387,8 @@ struct DecomposePass : tfm::impl::DecomposePassBase<DecomposePass> {
         return;
       llvm::TypeSwitch<Operation *>(op)
           .Case<SoftmaxOp, LogSoftmaxOp, NormalizeOp, RmsNormalizeOp, CumsumOp,
-                ScanOp, ShiftOp, TopKOp, CrossEntropyOp,
-                CrossEntropyBackwardOp>([&](auto composite) {
+                ScanOp, ShiftOp, TopKOp, CrossEntropyOp, CrossEntropyBackwardOp,
+                RopeOp>([&](auto composite) {
             decompose(b, composite);
             composite->erase();
           });

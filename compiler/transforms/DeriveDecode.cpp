@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/Attributes.h"
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmBuilder.h"
 #include "compiler/transforms/Passes.h"
@@ -14,7 +15,6 @@
 #include "runtime/tfm_model.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 #include <optional>
 
@@ -690,7 +690,7 @@ func::FuncOp StepBuilder::declare(const Signature &signature) {
     nameArgument(step, signature.length(), TFM_IN_LENGTH);
   if (hasRow) {
     nameArgument(step, signature.row(), TFM_IN_ROW);
-    step.setArgAttr(signature.row(), "tfm.row", builder.getUnitAttr());
+    step.setArgAttr(signature.row(), rowAttribute, builder.getUnitAttr());
   }
   nameResult(step, 0, TFM_OUT_LOGITS);
   size_t numCaches = signature.caches.size();
@@ -706,8 +706,8 @@ func::FuncOp StepBuilder::declare(const Signature &signature) {
       continue;
     auto segment =
         builder.getI64IntegerAttr(static_cast<int64_t>(i / numCaches));
-    step.setArgAttr(argument, "tfm.segment", segment);
-    step.setResultAttr(result, "tfm.segment", segment);
+    step.setArgAttr(argument, segmentAttribute, segment);
+    step.setResultAttr(result, segmentAttribute, segment);
   }
   return step;
 }
@@ -794,7 +794,7 @@ struct DeriveDecodePass : tfm::impl::DeriveDecodePassBase<DeriveDecodePass> {
     bool hasEncoder = llvm::any_of(forward.getArguments(), isOfEncoder);
     assert(!(hasEncoder && together) && "batches of prompts");
     auto giveUp = [&](const Twine &why) {
-      module->setAttr("tfm.whole_sequence",
+      module->setAttr(wholeSequenceAttribute,
                       StringAttr::get(&getContext(), why));
       if (together)
         together.erase();

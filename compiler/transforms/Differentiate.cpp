@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/Attributes.h"
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/ReverseSweep.h"
 #include "compiler/transforms/Passes.h"
@@ -41,7 +42,7 @@ struct DifferentiatePass : tfm::impl::DifferentiatePassBase<DifferentiatePass> {
     }
     auto train = cast<func::FuncOp>(loss->clone());
     train.setSymName(nameOf(ProgramKind::Train));
-    train->removeAttr("tfm.shapes");
+    train->removeAttr(shapesAttribute);
     getOperation().insert(std::next(loss->getIterator()), train);
     if (failed(addGradients(train)))
       signalPassFailure();
@@ -99,7 +100,7 @@ struct DifferentiatePass : tfm::impl::DifferentiatePassBase<DifferentiatePass> {
       train.setResAttrsAttr(builder.getArrayAttr(all));
     }
     for (auto [i, param] : llvm::enumerate(params))
-      train.setResultAttr(numOwn + i, "tfm.gradient",
+      train.setResultAttr(numOwn + i, gradientAttribute,
                           FlatSymbolRefAttr::get(param.getSymNameAttr()));
     eraseDeadOps(block);
     return success();

@@ -11,7 +11,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
-#include <cmath>
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace tfm {
 #define GEN_PASS_DEF_LEGALIZEFORKERNELSPASS
@@ -22,6 +22,12 @@ using namespace mlir;
 using namespace tfm;
 
 namespace {
+
+/// Puts `value` in the place of what `op` computes.
+void replace(Operation *op, Value value) {
+  op->getResult(0).replaceAllUsesWith(value);
+  op->erase();
+}
 
 /// pad(x) is concat(zeros, x, zeros).
 void legalize(OpBuilder &b, PadOp op) {
@@ -37,7 +43,7 @@ void legalize(OpBuilder &b, PadOp op) {
   zeros(op.getLow());
   parts.push_back(op.getX());
   zeros(op.getHigh());
-  op.replaceAllUsesWith(ConcatOp::create(b, loc, parts, op.getAxis()).getY());
+  replace(op, ConcatOp::create(b, loc, parts, op.getAxis()));
 }
 
 /// Reductions of up to this many terms that a kernel would not find in one row,
@@ -136,12 +142,11 @@ template <typename ReduceOp> void legalizeReduction(OpBuilder &b, ReduceOp op) {
       result.setKeepsNan(op.getKeepsNan());
     return result;
   };
-  auto replace = [&](Value result) {
-    op.replaceAllUsesWith(
-        ReshapeOp::create(b, loc, op.getType(), result).getY());
+  auto replaceBy = [&](Value result) {
+    replace(op, ReshapeOp::create(b, loc, op.getType(), result));
   };
   if (outer > 1 && inner > 1 && terms <= fewTerms)
-    return replace(
+    return replaceBy(
         Parts(b, op.getX(), axis).combined([&](Value x, Value y) -> Value {
           if constexpr (std::is_same_v<ReduceOp, ReduceMaxOp>)
             return MaxOp::create(b, loc, x, y);
@@ -157,7 +162,7 @@ template <typename ReduceOp> void legalizeReduction(OpBuilder &b, ReduceOp op) {
     shape.push_back(inner);
     auto rows = tensorType(op.getX()).clone(shape);
     Value x = ReshapeOp::create(b, loc, rows, op.getX());
-    return replace(reduced(x, rows.getRank() - 2));
+    return replaceBy(reduced(x, rows.getRank() - 2));
   }
   SmallVector<int64_t> permutation;
   for (int64_t i = 0; i < rank; ++i)
@@ -165,7 +170,7 @@ template <typename ReduceOp> void legalizeReduction(OpBuilder &b, ReduceOp op) {
       permutation.push_back(i);
   permutation.push_back(axis);
   Value transposed = TransposeOp::create(b, loc, op.getX(), permutation);
-  replace(reduced(transposed, rank - 1));
+  replaceBy(reduced(transposed, rank - 1));
 }
 
 /// Rows of several axes are rows of one.
@@ -179,8 +184,7 @@ void legalize(OpBuilder &b, GatherOp op) {
   Value rows = GatherOp::create(
       b, op.getLoc(), ReshapeOp::create(b, op.getLoc(), matrix, op.getTable()),
       op.getIds());
-  op.replaceAllUsesWith(
-      ReshapeOp::create(b, op.getLoc(), op.getType(), rows).getY());
+  replace(op, ReshapeOp::create(b, op.getLoc(), op.getType(), rows));
 }
 
 /// Kernels add a float mask as it is: it gets no less than `leastMask` here.
@@ -198,129 +202,18 @@ void legalizeAttention(OpBuilder &b, Attention op) {
       SelectOp::create(b, loc, isNothing, mask, limited));
 }
 
-/// Rotation by an angle t of a pair (u, v): (u cos t - v sin t, v cos t + u sin
-/// t).
-class Rotation {
-public:
-  Rotation(OpBuilder &b, RopeOp op)
-      : b(b), loc(op.getLoc()), op(op), shape(tensorType(op.getX()).getShape()),
-        pairs(op.getDims() / 2) {}
-
-  Value result() {
-    makeAngles();
-    Value turned = op.getInterleaved() ? interleaved() : halves();
-    int64_t dims = op.getDims();
-    if (dims == shape[3])
-      return turned;
-    Value rest = SliceOp::create(b, loc, op.getX(), 3, dims, shape[3] - dims);
-    return ConcatOp::create(b, loc, ValueRange{turned, rest}, 3);
-  }
-
-private:
-  RankedTensorType type(ArrayRef<int64_t> sizes) {
-    return tensorType(op.getX()).clone(sizes);
-  }
-  Value reshape(Value x, ArrayRef<int64_t> sizes) {
-    return ReshapeOp::create(b, loc, tensorType(x).clone(sizes), x);
-  }
-
-  void makeAngles() {
-    int64_t batch = shape[0], length = shape[2];
-    RankedTensorType angles = type({batch, 1, length, pairs});
-    SmallVector<float> frequencies;
-    double base = op.getBase().convertToDouble();
-    for (int64_t i = 0; i < pairs; ++i)
-      frequencies.push_back(static_cast<float>(
-          op.getFrequencies()
-              ? (*op.getFrequencies())[i]
-              : std::pow(base, -2.0 * static_cast<double>(i) /
-                                   static_cast<double>(op.getDims()))));
-    Value frequency = ConstantOp::create(
-        b, loc,
-        DenseElementsAttr::get(type({pairs}), ArrayRef<float>(frequencies)));
-    Value position =
-        CastOp::create(b, loc, type({batch, length}), op.getPositions());
-    position = reshape(position, {batch, 1, length, 1});
-    Value angle =
-        MulOp::create(b, loc, BroadcastOp::create(b, loc, angles, position),
-                      BroadcastOp::create(b, loc, angles, frequency));
-    RankedTensorType half = type({batch, shape[1], length, pairs});
-    auto scaled = [&](Value x) -> Value {
-      if (!op.getAmplitude())
-        return x;
-      auto amplitude = static_cast<float>(op.getAmplitude()->convertToDouble());
-      return mul(x, ConstantOp::create(
-                        b, loc, DenseElementsAttr::get(angles, amplitude)));
-    };
-    cosine =
-        BroadcastOp::create(b, loc, half, scaled(CosOp::create(b, loc, angle)));
-    Value s = SinOp::create(b, loc, angle);
-    if (op.getInverse())
-      s = NegOp::create(b, loc, s);
-    sine = BroadcastOp::create(b, loc, half, scaled(s));
-  }
-
-  Value mul(Value x, Value y) { return MulOp::create(b, loc, x, y); }
-
-  std::pair<Value, Value> turn(Value u, Value v) {
-    return {SubOp::create(b, loc, mul(u, cosine), mul(v, sine)),
-            AddOp::create(b, loc, mul(v, cosine), mul(u, sine))};
-  }
-
-  Value halves() {
-    auto [u, v] = turn(SliceOp::create(b, loc, op.getX(), 3, 0, pairs),
-                       SliceOp::create(b, loc, op.getX(), 3, pairs, pairs));
-    return ConcatOp::create(b, loc, ValueRange{u, v}, 3);
-  }
-
-  Value interleaved() {
-    Value turned = SliceOp::create(b, loc, op.getX(), 3, 0, 2 * pairs);
-    Value split = reshape(turned, {shape[0], shape[1], shape[2], pairs, 2});
-    SmallVector<int64_t> half = {shape[0], shape[1], shape[2], pairs};
-    auto [u, v] = turn(reshape(SliceOp::create(b, loc, split, 4, 0, 1), half),
-                       reshape(SliceOp::create(b, loc, split, 4, 1, 1), half));
-    SmallVector<int64_t> column = {shape[0], shape[1], shape[2], pairs, 1};
-    Value both = ConcatOp::create(
-        b, loc, ValueRange{reshape(u, column), reshape(v, column)}, 4);
-    return reshape(both, {shape[0], shape[1], shape[2], 2 * pairs});
-  }
-
-  OpBuilder &b;
-  Location loc;
-  RopeOp op;
-  ArrayRef<int64_t> shape;
-  int64_t pairs;
-  Value cosine, sine;
-};
-
 struct LegalizeForKernelsPass
     : tfm::impl::LegalizeForKernelsPassBase<LegalizeForKernelsPass> {
   void runOnOperation() override {
-    SmallVector<Operation *> ops;
-    getOperation().walk([&](Operation *op) {
-      if (isa<PadOp, ReduceSumOp, ReduceMaxOp, GatherOp, RopeOp, AttentionOp,
-              AttentionBackwardOp>(op))
-        ops.push_back(op);
-    });
-    for (Operation *op : ops) {
+    getOperation().walk([](Operation *op) {
       OpBuilder b(op);
-      if (auto pad = dyn_cast<PadOp>(op))
-        legalize(b, pad);
-      else if (auto sum = dyn_cast<ReduceSumOp>(op))
-        legalizeReduction(b, sum);
-      else if (auto max = dyn_cast<ReduceMaxOp>(op))
-        legalizeReduction(b, max);
-      else if (auto gather = dyn_cast<GatherOp>(op))
-        legalize(b, gather);
-      else if (auto attention = dyn_cast<AttentionOp>(op))
-        legalizeAttention(b, attention);
-      else if (auto backward = dyn_cast<AttentionBackwardOp>(op))
-        legalizeAttention(b, backward);
-      else if (auto rope = dyn_cast<RopeOp>(op))
-        rope.replaceAllUsesWith(Rotation(b, rope).result());
-      if (op->use_empty())
-        op->erase();
-    }
+      llvm::TypeSwitch<Operation *>(op)
+          .Case<PadOp, GatherOp>([&](auto each) { legalize(b, each); })
+          .Case<ReduceSumOp, ReduceMaxOp>(
+              [&](auto reduction) { legalizeReduction(b, reduction); })
+          .Case<AttentionOp, AttentionBackwardOp>(
+              [&](auto attention) { legalizeAttention(b, attention); });
+    });
   }
 };
 

@@ -273,10 +273,11 @@ private:
         narrowed.erase(from);
         narrowed[to] = known;
       }
-      for (auto &[wide, narrowValue] : narrowed)
-        if (narrowValue == from)
-          narrowValue = to;
     }
+    for (auto &[wide, narrow] : narrowed)
+      if (auto result = dyn_cast<OpResult>(narrow);
+          result && result.getOwner() == repeat)
+        narrow = longer->getResult(result.getResultNumber());
     repeat.erase();
     repeat = longer;
     return longer->getResults().back();

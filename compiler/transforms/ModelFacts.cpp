@@ -7,6 +7,7 @@
 
 #include "compiler/transforms/ModelFacts.h"
 
+#include "compiler/dialect/Attributes.h"
 #include "compiler/dialect/IntegerRange.h"
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
@@ -131,7 +132,7 @@ llvm::json::Array windowed(Region &region, int64_t length) {
 /// An axis of a value in the user's words, where it has some.
 StringRef axisName(Value value, size_t axis) {
   Operation *op = value.getDefiningOp();
-  auto words = op ? op->getAttrOfType<DictionaryAttr>("tfm.value") : nullptr;
+  auto words = op ? op->getAttrOfType<DictionaryAttr>(valueAttribute) : nullptr;
   auto dims = words ? words.getAs<ArrayAttr>("dims") : nullptr;
   if (!dims || dims.size() <= axis)
     return "";
@@ -520,7 +521,7 @@ static llvm::json::Object inputsOf(ModuleOp module) {
   llvm::json::Object inputs;
   module.walk([&](func::FuncOp function) {
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-      auto dims = function.getArgAttrOfType<ArrayAttr>(i, "tfm.dims");
+      auto dims = function.getArgAttrOfType<ArrayAttr>(i, dimsAttribute);
       llvm::json::Array words;
       for (auto dim : dims.getAsValueRange<StringAttr>())
         words.push_back(dim);
@@ -541,7 +542,7 @@ static llvm::json::Object inputsOf(ModuleOp module) {
 /// The axes of each result of `@forward` in the user's words.
 static llvm::json::Array resultsOf(ModuleOp module) {
   llvm::json::Array results;
-  if (auto shapes = module->getAttrOfType<ArrayAttr>("tfm.results"))
+  if (auto shapes = module->getAttrOfType<ArrayAttr>(resultsAttribute))
     for (auto dims : shapes.getAsRange<ArrayAttr>()) {
       llvm::json::Array words;
       for (auto dim : dims.getAsValueRange<StringAttr>())

@@ -152,10 +152,10 @@ def SimplifyPass : Pass<"tfm-simplify", "::mlir::ModuleOp"> {
 }
 
 def DecomposePass : Pass<"tfm-decompose", "::mlir::ModuleOp"> {
-  let summary = "row ops as reductions and elementwise ops";
+  let summary = "composite ops as what kernels are made of";
   let description = [{
     Replaces ops that no kernel computes as they are (softmax, normalize,
-    cross_entropy, ...) by reductions, `broadcast`, slices and elementwise ops:
+    cross_entropy, rope, ...) by reductions, `broadcast`, slices and elementwise ops:
     what kernels are fused from. Run `tfm-simplify` after it:
     an op and its derivative share statistics. Where the target has kernels for
     scans, these go along the last axis, else they become slices, products and
@@ -270,8 +270,7 @@ def LegalizeForKernelsPass : Pass<"tfm-legalize-for-kernels", "::mlir::ModuleOp"
     Padding becomes a concatenation with zeros; a reduction over an axis that is
     not the last is one over rows of one axis, or of few terms their sum written
     out, or where rows would be short one over the transpose; rows of a table
-    that have several axes are rows of one; a rotary embedding becomes products
-    with the cosine and sine of its angles.
+    that have several axes are rows of one.
   }];
 }
 

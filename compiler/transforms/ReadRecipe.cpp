@@ -7,6 +7,7 @@
 
 #include "compiler/transforms/ReadRecipe.h"
 
+#include "compiler/dialect/Attributes.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/bit.h"
 #include "llvm/Support/JSON.h"
@@ -90,7 +91,7 @@ private:
 
 /// The recipe of a module, as JSON; null where it has none.
 static FailureOr<llvm::json::Value> recipeOf(ModuleOp module) {
-  auto attr = module->getAttrOfType<StringAttr>("tfm.recipe");
+  auto attr = module->getAttrOfType<StringAttr>(recipeAttribute);
   if (!attr)
     return llvm::json::Value(nullptr);
   llvm::Expected<llvm::json::Value> recipe = llvm::json::parse(attr.getValue());
@@ -198,7 +199,7 @@ bool tfm::readsArrays(ModuleOp module) {
 int64_t tfm::knownTokens(ModuleOp module) {
   auto size = keyOf(module, recipe::field("tokenizer.size"));
   const int64_t own = size ? size->getAsInteger().value_or(0) : 0;
-  auto text = module->getAttrOfType<StringAttr>("tfm.facts");
+  auto text = module->getAttrOfType<StringAttr>(factsAttribute);
   if (!text)
     return own;
   const llvm::json::Value facts =

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/Attributes.h"
 #include "compiler/transforms/ModelFacts.h"
 #include "compiler/transforms/Passes.h"
 
@@ -23,7 +24,7 @@ namespace {
 struct RecordFactsPass : tfm::impl::RecordFactsPassBase<RecordFactsPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    module->setAttr("tfm.facts",
+    module->setAttr(factsAttribute,
                     StringAttr::get(&getContext(), modelFacts(module)));
   }
 };

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/Attributes.h"
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/transforms/Passes.h"
@@ -46,7 +47,7 @@ struct StripDropoutPass : tfm::impl::StripDropoutPassBase<StripDropoutPass> {
       return;
     auto evaluate = cast<func::FuncOp>(loss->clone());
     evaluate.setSymName(nameOf(ProgramKind::Evaluate));
-    evaluate->removeAttr("tfm.shapes");
+    evaluate->removeAttr(shapesAttribute);
     module.insert(std::next(loss->getIterator()), evaluate);
     stripDropout(evaluate);
   }

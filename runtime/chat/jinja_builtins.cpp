@@ -10,7 +10,6 @@
 #include "runtime/support/utf8.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -219,158 +218,75 @@ JsonForm jsonForm(const Arguments &arguments) {
   return form;
 }
 
-/// The filters, and what each takes beside its value.
-const std::pair<std::string_view, Parameters> filters[] = {
-    {"abs", {}},
-    {"capitalize", {}},
-    {"count", {}},
-    {"d", {0, 2, {"default_value", "boolean"}}},
-    {"default", {0, 2, {"default_value", "boolean"}}},
-    {"dictsort", {}},
-    {"first", {}},
-    {"float", {}},
-    {"indent", {0, 3, {"width", "first", "blank"}}},
-    {"int", {0, 1, {"default"}}},
-    {"items", {}},
-    {"join", {0, 2, {"d", "attribute"}}},
-    {"last", {}},
-    {"length", {}},
-    {"list", {}},
-    {"lower", {}},
-    {"map", {0, anyNumber, {"attribute", "default"}}},
-    {"max", {0, 2, {"case_sensitive", "attribute"}}},
-    {"min", {0, 2, {"case_sensitive", "attribute"}}},
-    {"reject", {0, anyNumber, {}}},
-    {"rejectattr", {1, anyNumber, {"attribute"}}},
-    {"replace", {2, 3, {"old", "new", "count"}}},
-    {"reverse", {}},
-    {"safe", {}},
-    {"select", {0, anyNumber, {}}},
-    {"selectattr", {1, anyNumber, {"attribute"}}},
-    {"sort", {0, 3, {"reverse", "case_sensitive", "attribute"}}},
-    {"string", {}},
-    {"sum", {}},
-    {"title", {}},
-    {"tojson", {0, 4, {"ensure_ascii", "indent", "separators", "sort_keys"}}},
-    {"trim", {0, 1, {"chars"}}},
-    {"unique", {}},
-    {"upper", {}}};
-
-/// One of these.
-Value applied(std::string_view name, const Arguments &arguments) {
+Value absolute(const Arguments &arguments) {
   const Value &x = arguments.positional[0];
-  auto text = [&] { return x.str(); };
-  auto argument = [&](size_t place, const char *key) {
-    return arguments.find(place, key);
-  };
-  if (name == "trim")
-    return Value::string(
-        strip(text(), true, true, strippedBy(argument(1, "chars"))));
-  if (name == "length" || name == "count")
-    return Value::number(lengthOf(x));
-  if (name == "tojson")
-    return Value::string(toJson(x, jsonForm(arguments)));
-  if (name == "default" || name == "d") {
-    const Value *other = argument(1, "default_value");
-    const Value *alsoFalse = argument(2, "boolean");
-    bool isAbsent = x.is(Value::Undefined) ||
-                    (alsoFalse && alsoFalse->truth() && !x.truth());
-    return !isAbsent ? x : other ? *other : Value::string("");
+  if (x.is(Value::Float))
+    return Value::number(std::fabs(x.real));
+  int64_t number = x.asInteger("`abs`");
+  if (number == std::numeric_limits<int64_t>::min())
+    throw Problem{"`abs` of the least integer is none"};
+  return Value::number(std::abs(number));
+}
+
+Value orDefault(const Arguments &arguments) {
+  const Value &x = arguments.positional[0];
+  const Value *other = arguments.find(1, "default_value"),
+              *alsoFalse = arguments.find(2, "boolean");
+  bool isAbsent =
+      x.is(Value::Undefined) || (alsoFalse && alsoFalse->truth() && !x.truth());
+  return !isAbsent ? x : other ? *other : Value::string("");
+}
+
+Value sortedPairs(const Arguments &arguments) {
+  Value all = pairs(arguments.positional[0]);
+  std::vector<Value> keys;
+  for (const Value &pair : *all.list) {
+    keys.push_back((*pair.list)[0]);
+    keys.back().text = lower(keys.back().text);
   }
-  if (name == "upper")
-    return Value::string(upper(text()));
-  if (name == "lower")
-    return Value::string(lower(text()));
-  if (name == "title")
-    return Value::string(titleOfWords(text()));
-  if (name == "capitalize")
-    return Value::string(capitalize(text()));
-  if (name == "string" || name == "safe")
-    return Value::string(text());
-  if (name == "replace") {
-    const Value *from = argument(1, "old"), *to = argument(2, "new"),
-                *most = argument(3, "count");
-    return Value::string(replace(text(), from->str(), to->str(),
-                                 most ? most->asInteger("`count`") : -1));
-  }
-  if (name == "join") {
-    const Value *between = argument(1, "d"), *member = argument(2, "attribute");
-    std::vector<Value> items = itemsOf(x);
-    if (member)
-      for (Value &item : items)
-        item = memberOf(item, member->asText("a member's name"));
-    return Value::string(join(items, between ? between->str() : ""));
-  }
-  if (name == "first" || name == "last") {
-    std::vector<Value> items = itemsOf(x);
-    if (items.empty())
-      return Value::undefined("the " + std::string(name) + " of nothing");
-    return name == "first" ? items.front() : items.back();
-  }
-  if (name == "list")
-    return Value::array(itemsOf(x));
-  if (name == "reverse") {
-    std::vector<Value> items = itemsOf(x);
-    std::ranges::reverse(items);
-    return x.is(Value::String) ? Value::string(join(items, ""))
-                               : Value::array(std::move(items));
-  }
-  if (name == "items")
-    return pairs(x);
-  if (name == "dictsort") {
-    Value all = pairs(x);
-    std::vector<Value> keys;
-    for (const Value &pair : *all.list) {
-      keys.push_back((*pair.list)[0]);
-      keys.back().text = lower(keys.back().text);
-    }
-    return Value::array(inOrder(*all.list, keys, /*falls=*/false));
-  }
-  if (name == "int") {
-    const Value *absent = argument(1, "default");
-    return toInteger(x, absent ? absent->asInteger("`default`") : 0);
-  }
-  if (name == "float")
-    return toReal(x);
-  if (name == "abs") {
-    if (x.is(Value::Float))
-      return Value::number(std::fabs(x.real));
-    int64_t number = x.asInteger("`abs`");
-    if (number == std::numeric_limits<int64_t>::min())
-      throw Problem{"`abs` of the least integer is none"};
-    return Value::number(std::abs(number));
-  }
-  if (name == "indent")
-    return Value::string(indented(arguments));
-  constexpr std::string_view overItems[] = {"select", "reject", "selectattr",
-                                            "rejectattr", "map"};
-  if (x.is(Value::None) && std::ranges::count(overItems, name) > 0)
-    return Value::array({}); // which they do not look at
-  if (name == "select" || name == "reject")
-    return chosen(arguments, /*byMember=*/false, name == "select");
-  if (name == "selectattr" || name == "rejectattr")
-    return chosen(arguments, /*byMember=*/true, name == "selectattr");
-  if (name == "map")
-    return map(arguments);
-  if (name == "sort")
-    return sorted(arguments);
-  if (name == "min" || name == "max")
-    return extreme(arguments, name == "max");
-  if (name == "unique") {
-    std::vector<Value> items, keys;
-    for (const Value &item : itemsOf(x)) {
-      Value key = item;
-      key.text = lower(key.text);
-      if (std::ranges::any_of(
-              keys, [&](const Value &old) { return equal(old, key); }))
-        continue;
-      keys.push_back(std::move(key));
-      items.push_back(item);
-    }
-    return Value::array(std::move(items));
-  }
-  Value sum = Value::number(int64_t{0}); // the last one, `sum`
-  for (const Value &item : itemsOf(x)) {
+  return Value::array(inOrder(*all.list, keys, /*falls=*/false));
+}
+
+Value firstOf(const Arguments &arguments) {
+  std::vector<Value> items = itemsOf(arguments.positional[0]);
+  return items.empty() ? Value::undefined("the first of nothing")
+                       : items.front();
+}
+
+Value lastOf(const Arguments &arguments) {
+  std::vector<Value> items = itemsOf(arguments.positional[0]);
+  return items.empty() ? Value::undefined("the last of nothing") : items.back();
+}
+
+Value joined(const Arguments &arguments) {
+  const Value *between = arguments.find(1, "d"),
+              *member = arguments.find(2, "attribute");
+  std::vector<Value> items = itemsOf(arguments.positional[0]);
+  if (member)
+    for (Value &item : items)
+      item = memberOf(item, member->asText("a member's name"));
+  return Value::string(join(items, between ? between->str() : ""));
+}
+
+Value replaced(const Arguments &arguments) {
+  const Value *from = arguments.find(1, "old"), *to = arguments.find(2, "new"),
+              *most = arguments.find(3, "count");
+  return Value::string(replace(arguments.positional[0].str(), from->str(),
+                               to->str(),
+                               most ? most->asInteger("`count`") : -1));
+}
+
+Value reversed(const Arguments &arguments) {
+  const Value &x = arguments.positional[0];
+  std::vector<Value> items = itemsOf(x);
+  std::ranges::reverse(items);
+  return x.is(Value::String) ? Value::string(join(items, ""))
+                             : Value::array(std::move(items));
+}
+
+Value sumOf(const Arguments &arguments) {
+  Value sum = Value::number(int64_t{0});
+  for (const Value &item : itemsOf(arguments.positional[0])) {
     if (item.isNumber() && (item.is(Value::Float) || sum.is(Value::Float))) {
       sum = Value::number(sum.asReal() + item.asReal());
       continue;
@@ -382,6 +298,114 @@ Value applied(std::string_view name, const Arguments &arguments) {
   }
   return sum;
 }
+
+Value unique(const Arguments &arguments) {
+  std::vector<Value> items, keys;
+  for (const Value &item : itemsOf(arguments.positional[0])) {
+    Value key = item;
+    key.text = lower(key.text);
+    if (std::ranges::any_of(keys,
+                            [&](const Value &old) { return equal(old, key); }))
+      continue;
+    keys.push_back(std::move(key));
+    items.push_back(item);
+  }
+  return Value::array(std::move(items));
+}
+
+Value lengthFilter(const Arguments &arguments) {
+  return Value::number(lengthOf(arguments.positional[0]));
+}
+
+template <std::string (*change)(const std::string &)>
+Value changedText(const Arguments &arguments) {
+  return Value::string(change(arguments.positional[0].str()));
+}
+
+Value textOf(const Arguments &arguments) {
+  return Value::string(arguments.positional[0].str());
+}
+
+template <bool byMember, bool keeps>
+Value chosenItems(const Arguments &arguments) {
+  return chosen(arguments, byMember, keeps);
+}
+
+/// Of filters that do not look at `none`.
+template <Value (*filter)(const Arguments &)>
+Value orNothing(const Arguments &arguments) {
+  return arguments.positional[0].is(Value::None) ? Value::array({})
+                                                 : filter(arguments);
+}
+
+struct Filter {
+  std::string_view name;
+  Parameters takes; ///< beside its value
+  Value (*apply)(const Arguments &arguments);
+};
+
+const Filter filters[] = {
+    {"abs", {}, absolute},
+    {"capitalize", {}, changedText<capitalize>},
+    {"count", {}, lengthFilter},
+    {"d", {0, 2, {"default_value", "boolean"}}, orDefault},
+    {"default", {0, 2, {"default_value", "boolean"}}, orDefault},
+    {"dictsort", {}, sortedPairs},
+    {"first", {}, firstOf},
+    {"float", {}, [](const Arguments &a) { return toReal(a.positional[0]); }},
+    {"indent",
+     {0, 3, {"width", "first", "blank"}},
+     [](const Arguments &a) { return Value::string(indented(a)); }},
+    {"int",
+     {0, 1, {"default"}},
+     [](const Arguments &a) {
+       const Value *absent = a.find(1, "default");
+       return toInteger(a.positional[0],
+                        absent ? absent->asInteger("`default`") : 0);
+     }},
+    {"items", {}, [](const Arguments &a) { return pairs(a.positional[0]); }},
+    {"join", {0, 2, {"d", "attribute"}}, joined},
+    {"last", {}, lastOf},
+    {"length", {}, lengthFilter},
+    {"list",
+     {},
+     [](const Arguments &a) { return Value::array(itemsOf(a.positional[0])); }},
+    {"lower", {}, changedText<lower>},
+    {"map", {0, anyNumber, {"attribute", "default"}}, orNothing<map>},
+    {"max",
+     {0, 2, {"case_sensitive", "attribute"}},
+     [](const Arguments &a) { return extreme(a, /*isGreatest=*/true); }},
+    {"min",
+     {0, 2, {"case_sensitive", "attribute"}},
+     [](const Arguments &a) { return extreme(a, /*isGreatest=*/false); }},
+    {"reject", {0, anyNumber, {}}, orNothing<chosenItems<false, false>>},
+    {"rejectattr",
+     {1, anyNumber, {"attribute"}},
+     orNothing<chosenItems<true, false>>},
+    {"replace", {2, 3, {"old", "new", "count"}}, replaced},
+    {"reverse", {}, reversed},
+    {"safe", {}, textOf},
+    {"select", {0, anyNumber, {}}, orNothing<chosenItems<false, true>>},
+    {"selectattr",
+     {1, anyNumber, {"attribute"}},
+     orNothing<chosenItems<true, true>>},
+    {"sort", {0, 3, {"reverse", "case_sensitive", "attribute"}}, sorted},
+    {"string", {}, textOf},
+    {"sum", {}, sumOf},
+    {"title", {}, changedText<titleOfWords>},
+    {"tojson",
+     {0, 4, {"ensure_ascii", "indent", "separators", "sort_keys"}},
+     [](const Arguments &a) {
+       return Value::string(toJson(a.positional[0], jsonForm(a)));
+     }},
+    {"trim",
+     {0, 1, {"chars"}},
+     [](const Arguments &a) {
+       return Value::string(strip(a.positional[0].str(), true, true,
+                                  strippedBy(a.find(1, "chars"))));
+     }},
+    {"unique", {}, unique},
+    {"upper", {}, changedText<upper>}};
 
 /// Nothing where there is no such test; `other()` is the value beside `x` that
 /// some tests take.
@@ -453,11 +477,11 @@ std::optional<bool> holds(std::string_view name, const Value &x, Other other) {
 
 std::optional<Value> applyFilter(std::string_view name,
                                  const Arguments &arguments) {
-  for (const auto &[filter, takes] : filters)
-    if (name == filter) {
-      arguments.require("the filter `" + std::string(name) + "`", takes,
+  for (const Filter &filter : filters)
+    if (name == filter.name) {
+      arguments.require("the filter `" + std::string(name) + "`", filter.takes,
                         /*from=*/1);
-      return applied(name, arguments);
+      return filter.apply(arguments);
     }
   return std::nullopt;
 }

@@ -197,6 +197,18 @@ private:
     fail(open, "`raw` has no `endraw`");
   }
 
+  char character(size_t i) const {
+    return i < source.size() ? source[i] : '\0';
+  }
+
+  /// Where digits end that begin at `i`: 1_000 are some.
+  size_t digits(size_t i) const {
+    while (isDigit(character(i)) ||
+           (character(i) == '_' && isDigit(character(i + 1))))
+      ++i;
+    return i;
+  }
+
   /// One token of an expression; returns where it ends.
   size_t one(size_t i, int &depth) {
     char c = source[i];
@@ -209,15 +221,14 @@ private:
       return end;
     }
     if (isDigit(c)) {
-      size_t end = i;
-      while (end < source.size() && isDigit(source[end]))
-        ++end;
-      if (end + 1 < source.size() && source[end] == '.' &&
-          isDigit(source[end + 1])) {
-        ++end;
-        while (end < source.size() && isDigit(source[end]))
-          ++end;
-      }
+      size_t end = digits(i);
+      if (character(end) == '.' && isDigit(character(end + 1)))
+        end = digits(end + 1);
+      size_t power = end + 1;
+      power += character(power) == '+' || character(power) == '-';
+      if ((character(end) == 'e' || character(end) == 'E') &&
+          isDigit(character(power)))
+        end = digits(power);
       add(Token::Number, i, end);
       return end;
     }

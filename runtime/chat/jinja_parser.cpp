@@ -457,9 +457,10 @@ private:
     }
   }
 
-  Value number(const std::string &text) const {
+  Value number(std::string text) const {
+    std::erase(text, '_');
     const char *last = text.data() + text.size();
-    if (text.find('.') == std::string::npos) {
+    if (text.find_first_of(".eE") == std::string::npos) {
       int64_t whole = 0;
       if (std::from_chars(text.data(), last, whole).ec != std::errc())
         fail("this number is too large");

@@ -616,13 +616,24 @@ private:
     return numbers(word, a, b);
   }
 
+  static bool powerOverflows(int64_t base, int64_t exponent, int64_t &result) {
+    bool overflows = false;
+    for (result = 1; exponent > 0; exponent /= 2) {
+      if (exponent % 2 == 1)
+        overflows |= __builtin_mul_overflow(result, base, &result);
+      if (exponent > 1)
+        overflows |= __builtin_mul_overflow(base, base, &base);
+    }
+    return overflows;
+  }
+
   static Value numbers(const std::string &word, const Value &a,
                        const Value &b) {
     bool isReal = a.is(Value::Float) || b.is(Value::Float) || word == "/";
     double x = a.asReal(), y = b.asReal();
     if ((word == "/" || word == "//" || word == "%") && y == 0)
       throw Problem{"division by zero"};
-    if (isReal || word == "**") {
+    if (isReal || (word == "**" && y < 0)) {
       double result = word == "+"    ? x + y
                       : word == "-"  ? x - y
                       : word == "*"  ? x * y
@@ -630,9 +641,7 @@ private:
                       : word == "//" ? std::floor(x / y)
                       : word == "%"  ? x - std::floor(x / y) * y
                                      : std::pow(x, y);
-      bool isWhole = !isReal && y >= 0 && std::fabs(result) < 9e15;
-      return isWhole ? Value::number(static_cast<int64_t>(result))
-                     : Value::number(result);
+      return Value::number(result);
     }
     int64_t i = a.asInteger(""), j = b.asInteger(""), result = 0;
     bool overflows = false;
@@ -640,6 +649,8 @@ private:
       overflows = __builtin_add_overflow(i, j, &result);
     else if (word == "-")
       overflows = __builtin_sub_overflow(i, j, &result);
+    else if (word == "**")
+      overflows = powerOverflows(i, j, result);
     else if (word == "*")
       overflows = __builtin_mul_overflow(i, j, &result);
     else if (j == -1)

@@ -181,8 +181,10 @@ void warnOfSameFiles(const DataSpec &spec) {
   auto fileOf = [&](const std::string &name) {
     const std::string path =
         locateFile(name, data.directory, "the data file", "--data");
-    return isRegularFile(path) ? std::filesystem::canonical(path)
-                               : std::filesystem::path(path);
+    std::error_code removed; // but open, as standard input
+    std::filesystem::path whole = std::filesystem::canonical(path, removed);
+    return isRegularFile(path) && !removed ? whole
+                                           : std::filesystem::path(path);
   };
   auto warn = [](const std::string &name, const char *what) {
     say(printable("warning: " + name + what) + "\n");

@@ -20,12 +20,10 @@
 #include "runtime/model/quantise.h"
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
-#include "runtime/support/float16.h"
 #include "runtime/support/utf8.h"
 #include "runtime/training/initialise.h"
 
 #include <algorithm>
-#include <bit>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

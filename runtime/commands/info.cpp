@@ -14,8 +14,6 @@
 #include "runtime/model/memory_needed.h"
 #include "runtime/support/error.h"
 #include "runtime/support/memory.h"
-#include "runtime/support/progress.h"
-#include "runtime/support/utf8.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -11,7 +11,6 @@
 #include "runtime/device/choose_device.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/files/find_chat.h"
-#include "runtime/files/find_tokenizer.h"
 #include "runtime/files/model_files.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/run_log.h"
@@ -21,7 +20,6 @@
 #include "runtime/support/progress.h"
 #include "runtime/support/shell_word.h"
 #include "runtime/support/utf8.h"
-#include "runtime/training/initialise.h"
 
 #include <algorithm>
 #include <bit>

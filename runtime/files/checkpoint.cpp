@@ -375,7 +375,7 @@ std::string tokenizerOfResumed(const std::string &resumed,
 void saveTokenizer(const RunFolder &run, const std::string &json) {
   std::string path = run.file("tokenizer.json");
   if (json.empty())
-    return (void)std::filesystem::remove(path);
+    return removeFile(path);
   if (fileExists(path) && readRegularFile(path, "the run's tokenizer") == json)
     return;
   AtomicFile file(path, nextSuffix);

@@ -13,7 +13,6 @@
 #include "runtime/support/utf8.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
 #include <limits>
 #include <map>
@@ -160,6 +159,14 @@ private:
         name = other;
       }
     }
+    // One that is absent is so where the file has the others of its kind.
+    for (const std::string &other : names)
+      if (size_t dot = other.rfind('.');
+          !value && dot != other.npos &&
+          findKey(config, other.substr(0, dot))) {
+        name = other;
+        break;
+      }
     return value;
   }
 

@@ -139,7 +139,7 @@ void addGguf(json &all, const std::string &file, const json &gguf) {
       if (!isFilled(value))
         wrongTable(file, what);
       own = value;
-    } else if (member == "harmless") {
+    } else if (member == "harmless" || member == "needed") {
       if (!isTexts(value))
         wrongTable(file, what);
       own = value;
@@ -263,7 +263,8 @@ json readFamily(const std::string &name,
          {"keys", "rows", "without", "tensors", "with", "frequencies", "must"})
       all["gguf"].emplace(member, json::object());
   if (all.contains("gguf"))
-    all["gguf"].emplace("harmless", json::array());
+    for (const char *member : {"harmless", "needed"})
+      all["gguf"].emplace(member, json::array());
   for (const char *member : {"model_type", "model"})
     if (!all.contains(member))
       wrongTable(nameOf(name), std::string("has no `") + member + "`");

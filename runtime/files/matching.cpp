@@ -11,7 +11,6 @@
 #include "runtime/files/hub.h"
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 

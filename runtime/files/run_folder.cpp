@@ -68,23 +68,9 @@ std::vector<std::string> namesIn(const std::string &folder) {
   return names;
 }
 
-bool isLink(const std::string &path) {
-  std::error_code none;
-  return fs::is_symlink(path, none);
-}
-
 /// What a link leads to is not the run's.
 bool isOwnFolder(const std::string &path) {
   return isFolder(path) && !isLink(path);
-}
-
-void removeFile(const std::string &path) {
-  if (uninterrupted([&] { return std::remove(path.c_str()); }) == 0)
-    return;
-  int error = errno;
-  // Where nothing can be written, nothing may be there either.
-  if (error != ENOENT && (isLink(path) || fileExists(path)))
-    throw InputError("cannot remove " + path + ": " + std::strerror(error));
 }
 
 RunState readState(const std::string &path) {

@@ -133,8 +133,13 @@ void RunLog::line(std::string_view text, bool now) {
 }
 
 bool RunLog::waitForReader() const {
+  using namespace std::chrono;
   pollfd pipe = {file, POLLOUT, 0};
-  return uninterrupted([&] { return poll(&pipe, 1, patience * 1000); }) == 1;
+  auto end = steady_clock::now() + seconds(patience);
+  return uninterrupted([&] {
+           auto left = duration_cast<milliseconds>(end - steady_clock::now());
+           return poll(&pipe, 1, std::max(0, static_cast<int>(left.count())));
+         }) == 1;
 }
 
 void RunLog::warn(int error, const char *consequence) {
@@ -177,8 +182,8 @@ void RunLog::flush() {
     });
     if (count >= 0)
       done += static_cast<size_t>(count);
-    else if (errno != EAGAIN || !waitForReader())
-      error = errno;
+    else if (int why = errno; why != EAGAIN || !waitForReader())
+      error = why;
   }
   if (error != 0) {
     std::optional<size_t> whole = cutHalfLine(done);

@@ -27,7 +27,6 @@
 #include <fmt/format.h>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 using nlohmann::json;
 

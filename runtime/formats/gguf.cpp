@@ -33,7 +33,6 @@ bool isGguf(const std::string &path) { return path.ends_with(".gguf"); }
 
 namespace {
 
-/// A value for messages: texts of files may be any bytes.
 /// The numbers that stand for types of metadata.
 enum ValueType : uint32_t {
   U8,
@@ -447,6 +446,14 @@ json GgufReader::config(const json &gguf) const {
     bool isUnknown = known == gguf.at("keys").end();
     set(isUnknown ? key : known->get<std::string>(), key, value, isUnknown);
   }
+  // What a config.json leaves out has the default of a class, this has none.
+  for (const json &key : gguf.at("needed"))
+    if (const std::string name = key.get<std::string>();
+        gguf.at("keys").contains(name) &&
+        !values.contains(architecture + "." + name))
+      throw InputError(fmt::format("{}: {}.{} is absent, and nothing else says "
+                                   "it: download or convert the file again",
+                                   path(), architecture, name));
   for (const auto &[tensor, key] : gguf.at("rows").items())
     if (const TensorEntry *entry = find(tensor))
       set(key.get<std::string>(), tensor, entry->shape.front());

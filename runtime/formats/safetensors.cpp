@@ -10,19 +10,14 @@
 #include "runtime/support/checksum.h"
 #include "runtime/support/error.h"
 #include "runtime/support/float16.h"
-#include "runtime/support/system_call.h"
 #include "runtime/support/utf8.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <fcntl.h>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sys/stat.h>
-#include <unistd.h>
 
 using nlohmann::json;
 using nlohmann::ordered_json;
@@ -119,17 +114,25 @@ TensorHeader parseSafetensorsHeader(std::string_view text, uint64_t dataBytes,
   // through those that it has at the end of each. It would also keep the last
   // of two of one name, which hides a tensor.
   TensorHeader result;
-  std::set<std::string> names;
+  std::set<std::string> names, fields; // of the header, and of a tensor
   std::string name, problem;
   bool isRepeated = false;
   auto take = [&](int depth, json::parse_event_t event, json &value) {
     using Event = json::parse_event_t;
+    if (depth == 2 && event == Event::key)
+      isRepeated |= !fields.insert(value.get<std::string>()).second;
     if (depth != 1 || event == Event::object_start ||
         event == Event::array_start)
       return true;
     if (event == Event::key) {
       name = value.get<std::string>();
       isRepeated |= !names.insert(name).second;
+      fields.clear();
+      if (problem.empty() && std::ranges::any_of(name, [](unsigned char c) {
+            return c < ' ' || c == 0x7F;
+          }))
+        problem = "the name of the tensor " + beginningOf(name) +
+                  " has control characters";
       return true;
     }
     std::string wrong;
@@ -147,7 +150,7 @@ TensorHeader parseSafetensorsHeader(std::string_view text, uint64_t dataBytes,
   if (header.is_discarded() || !header.is_object())
     fail("its header is not JSON");
   if (isRepeated)
-    fail("a tensor is listed twice");
+    fail("a tensor, or what is said of one, is listed twice");
   if (!problem.empty())
     fail(problem);
 

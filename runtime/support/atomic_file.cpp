@@ -198,6 +198,15 @@ void renameFile(const std::string &from, const std::string &to) {
     throw InputError("cannot write " + to + ": " + writeFailure(errno));
 }
 
+void removeFile(const std::string &path) {
+  if (uninterrupted([&] { return std::remove(path.c_str()); }) == 0)
+    return;
+  int error = errno;
+  // Where nothing can be written, nothing may be there either.
+  if (error != ENOENT && (isLink(path) || fileExists(path)))
+    throw InputError("cannot remove " + path + ": " + std::strerror(error));
+}
+
 void syncFolder(const std::string &folder) {
   int file = uninterrupted(
       [&] { return open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
@@ -229,9 +238,10 @@ static void makeFolders(const std::string &path,
     int error = uninterrupted([&] { return mkdir(part.c_str(), 0777); }) == 0
                     ? 0
                     : errno;
-    if (error == 0)
+    if (error == 0) {
       made.push_back(part);
-    else if (!isFolder(part)) {
+      syncFolder(folderOf(part));
+    } else if (!isFolder(part)) {
       std::string link = asDeadLink(part);
       std::string why = error == EEXIST
                             ? part + " is " + (link.empty() ? "a file" : link)
@@ -322,6 +332,11 @@ std::string readRegularFile(const std::string &path, std::string_view purpose) {
 
 static bool isSame(const struct stat &one, const struct stat &other) {
   return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+bool isLink(const std::string &path) {
+  std::error_code none;
+  return std::filesystem::is_symlink(path, none);
 }
 
 bool isSameFile(const std::string &path, const std::string &other) {

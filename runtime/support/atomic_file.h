@@ -74,6 +74,9 @@ std::string throughLinks(const std::string &path);
 /// system only after `syncFolder`.
 void renameFile(const std::string &from, const std::string &to);
 
+/// Removes a file, or a link, that need not be there; throws InputError.
+void removeFile(const std::string &path);
+
 /// What was renamed, made and removed in a folder is on the disk, as far as its
 /// file system can do that. Throws InputError.
 void syncFolder(const std::string &folder);
@@ -89,7 +92,8 @@ std::string writeFailure(int error);
 /// The same of a file that cannot be made: there may be no folder for it.
 std::string whyNotMade(int error, const std::string &path);
 
-/// Makes a folder and its parents; throws InputError.
+/// Makes a folder and its parents, which are there after a crash of the system,
+/// too; throws InputError.
 void makeFolder(const std::string &path);
 
 /// A folder for files that may not come: makes it and its parents as
@@ -131,6 +135,8 @@ bool fileExists(const std::string &path);
 bool folderHas(const std::string &path);
 bool isRegularFile(const std::string &path);
 bool isFolder(const std::string &path);
+/// Whether the name itself is a link, wherever that leads.
+bool isLink(const std::string &path);
 /// Whether two paths lead to one file, so that writing one of them would
 /// destroy the other.
 bool isSameFile(const std::string &path, const std::string &other);

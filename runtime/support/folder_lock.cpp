@@ -9,8 +9,10 @@
 
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
+#include "runtime/support/system_call.h"
 
 #include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -19,12 +21,18 @@ namespace tfm {
 
 namespace {
 
+/// Below 0 where there is none, or none for us to read.
 int openFolder(const std::string &folder) {
-  return open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int file = uninterrupted(
+      [&] { return open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (file < 0 && errno != ENOENT && errno != ENOTDIR && errno != EACCES)
+    throw InputError("cannot open the folder " + folder + ": " +
+                     std::strerror(errno));
+  return file;
 }
 
-/// False where another process holds the lock. Some file systems have none:
-/// there everybody gets it.
+/// False where another process holds the lock. Some file systems have none, and
+/// folders may be for writing alone: there everybody gets it.
 bool take(int file) {
   return file < 0 || flock(file, LOCK_EX | LOCK_NB) == 0 ||
          errno != EWOULDBLOCK;

@@ -8,12 +8,14 @@
 #include "runtime/tokenizer/bpe_merges.h"
 
 #include "runtime/support/error.h"
+#include "runtime/support/read_json.h"
 #include "runtime/support/utf8.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdio>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <queue>
 
@@ -330,7 +332,8 @@ size_t skipSpaceBack(std::string_view text, size_t at, size_t end) {
   return end;
 }
 
-std::vector<int32_t> readBegin(const json &root, const Vocabulary &vocabulary) {
+std::vector<int32_t> readBegin(const json &root, const Vocabulary &vocabulary,
+                               const std::string &origin) {
   auto post = root.find("post_processor");
   if (post == root.end() || !post->is_object())
     return {};
@@ -360,10 +363,15 @@ std::vector<int32_t> readBegin(const json &root, const Vocabulary &vocabulary) {
       std::string name = part["SpecialToken"].value("id", "");
       const json &own = member(member(step, "special_tokens"), name.c_str());
       if (const json &told = member(own, "ids"); told.is_array()) {
-        for (const json &id : told)
-          if (id.is_number_unsigned() &&
-              id.get<uint64_t>() < static_cast<uint64_t>(vocabulary.size()))
-            ids.push_back(id.get<int32_t>());
+        for (const json &id : told) {
+          if (!id.is_number_unsigned() ||
+              id.get<uint64_t>() >= static_cast<uint64_t>(vocabulary.size()))
+            throw InputError(fmt::format(
+                "{}: its post-processor puts the token {} before a text, and "
+                "there are {} tokens",
+                origin, jsonText(id), vocabulary.size()));
+          ids.push_back(id.get<int32_t>());
+        }
       } else if (int32_t id = vocabulary.find(name); id >= 0) {
         ids.push_back(id);
       }

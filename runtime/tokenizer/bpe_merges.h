@@ -99,9 +99,10 @@ std::vector<AddedToken> takeNormalized(std::vector<AddedToken> &added,
 }
 
 /// The tokens that a tokenizer.json puts before a text (`post_processor`), such
-/// as `<s>`.
+/// as `<s>`. Throws InputError naming `origin` for ids that no token has.
 std::vector<int32_t> readBegin(const nlohmann::json &root,
-                               const Vocabulary &vocabulary);
+                               const Vocabulary &vocabulary,
+                               const std::string &origin);
 
 /// The id that a `model` gives to its unknown token; -1 without one.
 int32_t unknownOf(const nlohmann::json &model, const Vocabulary &vocabulary);

@@ -244,6 +244,12 @@ std::optional<utf8proc_option_t> readNormalizer(const json &normalizer,
   if (normalizer.is_null())
     return std::nullopt;
   std::string type = stepType(normalizer);
+  const json &steps = member(normalizer, "normalizers");
+  if (type == "Sequence" && steps.is_array() && steps.size() <= 1)
+    return readNormalizer(steps.empty() ? json() : steps[0], origin);
+  if (type == "Sequence" && steps.is_array())
+    for (const json &step : steps) // one that is not known is named
+      readNormalizer(step, origin);
   auto options = [](int bits) {
     return static_cast<utf8proc_option_t>(UTF8PROC_STABLE | bits);
   };
@@ -256,7 +262,8 @@ std::optional<utf8proc_option_t> readNormalizer(const json &normalizer,
   if (type == "NFKD")
     return options(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
   throw NotSupported(origin + ": the normalizer \"" + type +
-                     "\" is not supported; NFC, NFD, NFKC and NFKD are");
+                     "\" is not supported with byte-level BPE; NFC, NFD, "
+                     "NFKC and NFKD are, one of them");
 }
 
 } // namespace
@@ -279,7 +286,7 @@ TokenizerPtr byteBpeFromJson(const json &root, std::string_view text,
   const json &model = root.at("model");
   Vocabulary vocabulary = Vocabulary::fromJson(member(model, "vocab"), origin);
   std::vector<AddedToken> specials = readAddedTokens(root, vocabulary, origin);
-  std::vector<int32_t> begin = readBegin(root, vocabulary);
+  std::vector<int32_t> begin = readBegin(root, vocabulary, origin);
   auto result = std::make_unique<ByteBpe>(
       std::move(vocabulary), readMerges(model, origin), specials,
       findPattern(member(root, "pre_tokenizer"), origin), origin);

@@ -237,7 +237,7 @@ TokenizerPtr charBpeFromJson(const json &root, std::string_view text,
                                 "characters");
   Vocabulary vocabulary = Vocabulary::fromJson(member(model, "vocab"), origin);
   std::vector<AddedToken> added = readAddedTokens(root, vocabulary, origin);
-  std::vector<int32_t> begin = readBegin(root, vocabulary);
+  std::vector<int32_t> begin = readBegin(root, vocabulary, origin);
   int32_t unknown = unknownOf(model, vocabulary);
   std::vector<int32_t> bytes;
   if (model.value("byte_fallback", false))

@@ -22,7 +22,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <tuple>
@@ -380,7 +379,7 @@ TokenizerPtr pipelineFromJson(const json &root, std::string_view text,
         refuseStep("decoder", value, origin);
       });
   requireBounded("decoder", growthOf(result->decoder.replacements()), origin);
-  result->beginIds = readBegin(root, vocabulary);
+  result->beginIds = readBegin(root, vocabulary, origin);
   result->source = text;
   if (type == "WordPiece") {
     result->model = std::make_unique<WordPiece>(model, vocabulary);

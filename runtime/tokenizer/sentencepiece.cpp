@@ -136,6 +136,8 @@ SentencePieceModel readModel(std::string_view bytes,
         if (part.field == 3)
           model.type = static_cast<SentencePieceModel::Type>(
               std::min<uint64_t>(part.number, SentencePieceModel::Characters));
+        else if (part.field == 24)
+          model.endsInSpaces = part.number != 0;
         else if (part.field == 41)
           model.beginId = part.number;
       }
@@ -267,6 +269,8 @@ std::string sentencePieceJson(const SentencePieceModel &model,
                      " are not supported; unigram models, and BPE with the "
                      "text as it stands, are (T5, Llama, Mistral, Gemma)");
   };
+  if (model.endsInSpaces)
+    unsupported("whose words end in their spaces");
   ordered_json root = emptyTokenizerJson();
   if (model.type == SentencePieceModel::Unigram) {
     describeUnigram(model, root);

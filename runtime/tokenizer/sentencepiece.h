@@ -37,6 +37,7 @@ struct SentencePieceModel {
   uint64_t beginId = 1; ///< no piece that is `Control`: nothing begins a text
   bool addsPrefix = true;
   bool removesSpaces = true;
+  bool endsInSpaces = false; ///< words have theirs behind them, not before
   std::string_view characterMap;
   bool hasBytes = false;
 };

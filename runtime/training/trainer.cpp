@@ -22,9 +22,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 namespace tfm {

@@ -192,7 +192,7 @@ void Trainer::openRun() {
   if (!isNew && takeChat()) {
     for (const char *name : chatFiles)
       if (!texts.contains(name))
-        std::filesystem::remove(folder->file(name));
+        removeFile(folder->file(name));
     saveTexts();
   }
   if (train.sample.interval.every > 0)

@@ -150,6 +150,7 @@ class Usage(unittest.TestCase):
                             ("portable,x86-64-v4", "'x86-64-v4' is listed twice (`portable` stands for x86-64-v4,x86-64-v3)"),
                             ("haswell,pentium9", "unknown CPU 'pentium9'"),
                             ("haswell,", "a CPU without a name"), ("", "a CPU without a name"),
+                            ("+amx", "'+amx' stands behind the name of a CPU, as in 'sapphirerapids+amx'"),
                             ("haswell,cortex-a72", "code for 'haswell' and 'cortex-a72'")):
             result = tfmc("build", MODELS / "addition.tfm", "--cpu", cpus, "-o", "/dev/null")
             self.assertEqual(result.returncode, USAGE, cpus)

@@ -5,6 +5,8 @@ import io
 import json
 import pathlib
 import shutil
+import subprocess
+import tempfile
 
 from support import MPI_ENVIRONMENT, MPI_LIBRARIES, InFolder, main, run, tfmc
 
@@ -75,6 +77,12 @@ class Data(InFolder):
                 self.assertEqual(self.losses(model, "forms_" + name, "--data", name), expected)
         piped = run(model, "train", "--out", "forms_piped", "--data", "-", cwd=self.folder, stdin="\n".join(documents(ROWS)))
         self.assertEqual((piped.returncode, self.logged("forms_piped")), (0, expected), piped.stderr)
+        with tempfile.TemporaryFile("w+") as file: # it has no name any more
+            file.write("\n".join(documents(ROWS)))
+            file.seek(0)
+            unnamed = subprocess.run([model, "train", "--out", "forms_unnamed", "--data", "-"], cwd=self.folder, stdin=file,
+                                     capture_output=True, text=True)
+        self.assertEqual((unnamed.returncode, self.logged("forms_unnamed")), (0, expected), unnamed.stderr)
         # What a tab parts in lines has no line breaks.
         plain = [(review, stars) for review, stars in ROWS if not set(review) & set("\t\n")]
         self.write("plain.txt", "".join(f"{review}\t{stars}\n" for review, stars in plain))

@@ -600,6 +600,9 @@ static SymbolicValue shift(BuiltinCall &call) {
   auto steps = call.integer("by", 1);
   if (!all || !steps)
     return SymbolicValue();
+  // Beyond the axis there are zeros alone.
+  int64_t size = all->x.dims[all->axis].value();
+  *steps = std::clamp(*steps, -size, size);
   return SymbolicValue::tensor(
       {call.emitter.op(call.name, {all->x.handle},
                        {{"axis", all->axis}, {"steps", *steps}})[0],

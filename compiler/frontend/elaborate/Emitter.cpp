@@ -7,6 +7,7 @@
 
 #include "compiler/frontend/elaborate/Emitter.h"
 
+#include "compiler/dialect/Attributes.h"
 #include "compiler/dialect/IntegerRange.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "mlir/Analysis/SliceAnalysis.h"
@@ -261,9 +262,9 @@ std::vector<Handle> Emitter::beginFunction(StringRef name,
   for (const Input &input : inputs) {
     types.push_back(m.type(input.elem, numbers(input.dims)));
     attrs.push_back(m.builder.getDictionaryAttr(
-        {{m.builder.getStringAttr("tfm.name"),
+        {{m.builder.getStringAttr(nameAttribute),
           m.builder.getStringAttr(input.name)},
-         {m.builder.getStringAttr("tfm.dims"), m.dimStrings(input.dims)}}));
+         {m.builder.getStringAttr(dimsAttribute), m.dimStrings(input.dims)}}));
   }
   m.builder.setInsertionPointToEnd(m.module->getBody());
   m.function = func::FuncOp::create(m.builder, m.place(), name,
@@ -290,7 +291,7 @@ void Emitter::endFunction(ArrayRef<Handle> results) {
   func::ReturnOp::create(m.builder, m.place(), values);
   m.function.setFunctionType(m.builder.getFunctionType(
       m.function.getFunctionType().getInputs(), types));
-  m.function->setAttr("tfm.shapes",
+  m.function->setAttr(shapesAttribute,
                       m.builder.getArrayAttr(m.shapes.getArrayRef()));
   m.function = nullptr;
   m.open.clear();
@@ -443,8 +444,9 @@ Handle Emitter::constant(const Const &constant, StringRef formula) {
                       ? truthsAttr(type, values)
                       : DenseElementsAttr::get(type, values);
       auto op = ConstantOp::create(m.builder, m.place(), data);
-      op->setAttr("tfm.const", describe(m.builder, constant,
-                                        m.dimStrings(constant.dims), formula));
+      op->setAttr(
+          constAttribute,
+          describe(m.builder, constant, m.dimStrings(constant.dims), formula));
       return op;
     });
   return toHandle(m.bring(value, {constant.perLayer}));
@@ -691,11 +693,11 @@ void Emitter::nameValue(Handle value, StringRef path, StringRef name,
                         ArrayRef<Dim> dims, unsigned line) {
   Impl &m = *impl;
   Operation *op = toValue(value).getDefiningOp();
-  if (!op || op->hasAttr("tfm.value"))
+  if (!op || op->hasAttr(valueAttribute))
     return;
   OpBuilder &b = m.builder;
   op->setAttr(
-      "tfm.value",
+      valueAttribute,
       b.getDictionaryAttr({b.getNamedAttr("path", b.getStringAttr(path)),
                            b.getNamedAttr("name", b.getStringAttr(name)),
                            b.getNamedAttr("dims", m.dimStrings(dims)),
@@ -761,11 +763,11 @@ void Emitter::setModel(StringRef name, StringRef source, StringRef recipe) {
   Impl &m = *impl;
   OpBuilder &b = m.builder;
   ModuleOp module = *m.module;
-  module->setAttr("tfm.model", b.getStringAttr(name));
-  module->setAttr("tfm.source", b.getStringAttr(source));
-  module->setAttr("tfm.hyperparameters", b.getArrayAttr(m.hyperparameters));
-  module->setAttr("tfm.modules", b.getArrayAttr(m.modules));
-  module->setAttr("tfm.recipe", b.getStringAttr(recipe));
+  module->setAttr(modelAttribute, b.getStringAttr(name));
+  module->setAttr(sourceAttribute, b.getStringAttr(source));
+  module->setAttr(hyperparametersAttribute, b.getArrayAttr(m.hyperparameters));
+  module->setAttr(modulesAttribute, b.getArrayAttr(m.modules));
+  module->setAttr(recipeAttribute, b.getStringAttr(recipe));
 }
 
 void Emitter::setResults(ArrayRef<Dims> shapes) {
@@ -773,7 +775,7 @@ void Emitter::setResults(ArrayRef<Dims> shapes) {
   for (const Dims &dims : shapes)
     results.push_back(impl->dimStrings(dims));
   ModuleOp module = *impl->module;
-  module->setAttr("tfm.results", impl->builder.getArrayAttr(results));
+  module->setAttr(resultsAttribute, impl->builder.getArrayAttr(results));
 }
 
 void Emitter::addHyperparameter(StringRef name, const SymbolicValue &value) {

@@ -8,7 +8,6 @@
 #include "compiler/target/cpu/Kernels.h"
 
 #include "compiler/schedule/Launches.h"
-#include "compiler/schedule/View.h"
 #include "compiler/target/cpu/Attention.h"
 #include "compiler/target/cpu/CacheUpdate.h"
 #include "compiler/target/cpu/ProductPlan.h"

@@ -10,7 +10,6 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/schedule/Launches.h"
 #include "compiler/target/cuda/Attention.h"
-#include "compiler/target/cuda/Pieces.h"
 #include "compiler/target/emit/ElementEmitter.h"
 #include "compiler/target/emit/VectorHelpers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -16,6 +16,7 @@
 #include "compiler/report/ModelReport.h"
 #include "runtime/commands/usage.h"
 #include "runtime/files/family.h"
+#include "runtime/files/text_settings.h"
 #include "runtime/files/weights.h"
 #include "runtime/formats/gguf.h"
 #include "runtime/recipe.h"
@@ -283,6 +284,8 @@ private:
       }
     if (isRefused)
       throw Stopped();
+    if (table.value("generates", true)) // as `generate` will read them
+      endTokensOf(options.folder, INT32_MAX);
   }
 
   /// The family's model file with the values of the configuration.
@@ -372,6 +375,19 @@ private:
     return text + " }\n";
   }
 
+  /// Tells what `generate` will refuse.
+  void noteIfLarger(const Tokenizer &tokenizer, const std::string &path) const {
+    auto vocab = origins.find("vocab");
+    int64_t rows = 0;
+    if (vocab != origins.end() &&
+        !StringRef(vocab->second.text).getAsInteger(10, rows) &&
+        tokenizer.size() > rows)
+      messages() << "tfmc: note: " << path << " has " << tokenizer.size()
+                 << " tokens, and the model rows for " << rows
+                 << ": programs take a copy without those from " << rows
+                 << " on, by --tokenizer\n";
+  }
+
   /// The first tokenizer of the folder that can be read. One that is damaged is
   /// an error: with another one the same text would be other tokens.
   std::string tokenizer() const {
@@ -405,6 +421,7 @@ private:
       spec.kind = form.kind;
       try {
         TokenizerPtr opened = openTokenizer(spec, paths);
+        noteIfLarger(*opened, paths.front());
         bool isWhole = spec.kind == "huggingface" || spec.kind == "gguf";
         if (!isWhole && asFolderSays(folder, spec.kind == "gpt2", *opened)) {
           messages() << "tfmc: note: " << folder
@@ -428,7 +445,7 @@ private:
                << (why.empty() ? "there is no tokenizer in " + folder : why)
                << (isFile ? " (put the model's tokenizer.json beside the file)"
                           : "")
-               << ": prompts are ids\n";
+               << ": prompts are ids (--ids)\n";
     return "";
   }
 

@@ -7,6 +7,7 @@
 
 #include "ModelInput.h"
 #include "Output.h"
+#include "compiler/dialect/Attributes.h"
 
 #include "compiler/driver/Pipelines.h"
 #include "compiler/frontend/recipe/Families.h"
@@ -158,7 +159,7 @@ ModelDescription tfm::describe(const CompiledModel &model) {
   mlir::ModuleOp module = *model.module;
   description.facts = modelFacts(module);
   description.tableFor = tableFor;
-  auto recipe = module->getAttrOfType<mlir::StringAttr>("tfm.recipe");
+  auto recipe = module->getAttrOfType<mlir::StringAttr>(recipeAttribute);
   if (!recipe)
     return description;
   llvm::Expected<llvm::json::Value> json = llvm::json::parse(recipe.getValue());

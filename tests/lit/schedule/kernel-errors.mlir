@@ -124,6 +124,14 @@ func.func @chunks_of_other_rows(%x: tensor<40x8xf32>) -> tensor<16x4xf32> {
 
 // -----
 
+func.func @chunks_of_nothing(%x: tensor<40x8xf32>) -> tensor<0x8xf32> {
+  // expected-error @+1 {{must be statically shaped tensor without empty axes}}
+  %k = sched.reduce_chunks %x : tensor<40x8xf32> to tensor<0x8xf32>
+  return %k : tensor<0x8xf32>
+}
+
+// -----
+
 func.func @unknown_first(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   // expected-error @+1 {{of kind 'row' begins with tfm.softmax}}
   %k = sched.kernel row 4 by 8 (%x : tensor<4x8xf32>) [point] -> (tensor<4x8xf32>) [point] {

@@ -278,6 +278,16 @@ sched.program @f {
   %x = sched.buffer activation "x" : memref<128xi8>
   %n = sched.buffer activation "n" : memref<4xi8>
   %r = sched.view %n at 0 : memref<4xi8> to memref<1xi32, strided<[1]>>
+  // expected-error @+1 {{begins or advances by a part of an element of 4 bytes}}
+  %w = sched.view %x at 0 row(%r : memref<1xi32, strided<[1]>>) by 3 : memref<128xi8> to memref<4xf32, strided<[1]>>
+}
+
+// -----
+
+sched.program @f {
+  %x = sched.buffer activation "x" : memref<128xi8>
+  %n = sched.buffer activation "n" : memref<4xi8>
+  %r = sched.view %n at 0 : memref<4xi8> to memref<1xi32, strided<[1]>>
   // expected-error @+1 {{has rows of no bytes}}
   %v = sched.view %x at 0 row(%r : memref<1xi32, strided<[1]>>) by 0 : memref<128xi8> to memref<4xf32, strided<[1]>>
 }

@@ -249,6 +249,12 @@ TEST(ChatTemplate, BoundsWhatValuesHold) {
         << rendered(source);
   EXPECT_EQ(rendered("{{ (-9223372036854775807 - 1) is divisibleby(-1) }}"),
             "True");
+  EXPECT_EQ(rendered("{{ 1e-5 }} {{ 2.5E3 }} {{ 1_000 }} {{ 1e16 }}"),
+            "1e-05 2500.0 1000 1e+16");
+  EXPECT_EQ(rendered("{{ 3 ** 39 }} {{ 2 ** -1 }} {{ (-1) ** 100001 }}"),
+            "4052555153018976267 0.5 -1");
+  EXPECT_NE(rendered("{{ 2 ** 63 }}").find("does not fit in 64 bits"),
+            std::string::npos);
   EXPECT_EQ(rendered("{{ ['a', 'A', 'b']|unique|join }}"), "ab");
 }
 
