@@ -31,7 +31,7 @@ using namespace tfm;
 
 namespace {
 
-constexpr int64_t rowBytes = kRegionRow * sizeof(float);
+constexpr int64_t rowBytes = regionRow * sizeof(float);
 /// What is read and written once comes from memory.
 constexpr double memoryBytesPerSecond = 10e9;
 /// What the processor has to do with a message that is sent or received.

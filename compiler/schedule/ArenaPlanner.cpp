@@ -15,7 +15,7 @@ using namespace tfm;
 namespace {
 
 /// Attempts from one order, where the first does not meet the bound.
-constexpr int kRounds = 128;
+constexpr int mostRounds = 128;
 
 bool overlapInTime(const LiveInterval &a, const LiveInterval &b) {
   return a.begin <= b.end && b.begin <= a.end;
@@ -81,7 +81,7 @@ int64_t tfm::planIntervals(llvm::MutableArrayRef<LiveInterval> intervals) {
       const LiveInterval &x = intervals[a], &y = intervals[b];
       return before(x, y) || (!before(y, x) && a < b);
     });
-    for (int round = 0; round < kRounds && bestTotal > bound; ++round) {
+    for (int round = 0; round < mostRounds && bestTotal > bound; ++round) {
       int64_t total = placeInOrder(intervals, order, offsets);
       if (total < bestTotal) {
         bestTotal = total;

@@ -295,12 +295,12 @@ private:
   /// `wanted`.
   bool leadsTo(Value value, int k, function_ref<bool(Operation *)> wanted,
                int depth = 0) const {
-    constexpr int kFar = 8;
+    constexpr int farthest = 8;
     for (Operation *user : value.getUsers()) {
       if (wanted(user))
         return true;
-      if (depth == kFar || !(user->hasTrait<OpTrait::Elementwise>() ||
-                             isa<ReshapeOp, DropoutOp>(user)))
+      if (depth == farthest || !(user->hasTrait<OpTrait::Elementwise>() ||
+                                 isa<ReshapeOp, DropoutOp>(user)))
         continue;
       bool reachable = llvm::all_of(user->getOperands(), [&](Value operand) {
         Value base = viewBase(operand, materialised);

@@ -156,8 +156,7 @@ Domain tfm::copyDomain(MemRefType from, MemRefType to) {
   View target = viewOf(to);
   int64_t n = target.numElements();
   if (target.isContiguous() && (!from || viewOf(from).isContiguous()))
-    return n % kRegionRow == 0 ? Domain{n / kRegionRow, kRegionRow}
-                               : Domain{1, n};
+    return n % regionRow == 0 ? Domain{n / regionRow, regionRow} : Domain{1, n};
   return {n / target.shape.back(), target.shape.back()};
 }
 

@@ -69,7 +69,7 @@ PermanentBuffers::PermanentBuffers(ModuleOp module,
     int64_t widest = 1;
     for (const auto &range : region.ranges) {
       if (isTrained)
-        bytes = begin + range.firstRow * kRegionRow * widest;
+        bytes = begin + range.firstRow * regionRow * widest;
       for (ParamOp param : range.parameters) {
         int64_t size = elementBytes(param.getTensorType().getElementType());
         offsets[param.getSymName()] = {param, bytes};
@@ -82,7 +82,7 @@ PermanentBuffers::PermanentBuffers(ModuleOp module,
     }
     // Nothing walks them as regions where they are of several types.
     bytes = isTrained ? begin + region.elements * widest
-                      : llvm::alignTo(bytes, kRegionRow * widest);
+                      : llvm::alignTo(bytes, regionRow * widest);
   };
   lay(regions.decayed, true);
   lay(regions.plain, false);
@@ -103,8 +103,8 @@ PermanentBuffers::PermanentBuffers(ModuleOp module,
       findProgram(module, ProgramKind::UpdatePlain)) {
     module->setAttr(
         regionRowsAttribute,
-        b.getDenseI64ArrayAttr({regions.decayed.elements / kRegionRow,
-                                regions.plain.elements / kRegionRow}));
+        b.getDenseI64ArrayAttr({regions.decayed.elements / regionRow,
+                                regions.plain.elements / regionRow}));
     module->setAttr(
         regionBlocksAttribute,
         b.getDenseI64ArrayAttr({regionBlock(regions.decayed.elements),
@@ -211,7 +211,7 @@ View PermanentBuffers::region(const ArenaRegion &region, RankedTensorType type,
   view.offset = before * size;
   if (row) {
     view.row = row;
-    view.rowStep = kRegionRow * size;
+    view.rowStep = regionRow * size;
   }
   return view;
 }

@@ -36,7 +36,7 @@ public:
   bool isGradient(const View &view) const {
     return view.buffer && view.buffer == gradients;
   }
-  /// A part of a region, as rows of `kRegionRow`, from that of the number
+  /// A part of a region, as rows of `regionRow`, from that of the number
   /// `row` on where it has one; or a cache [..., B, heads, T,
   /// d], which begins to exist here. It has as many rows (B) as the function
   /// that takes the most; of a type with fewer it is the first ones, or, where

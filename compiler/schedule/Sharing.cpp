@@ -142,7 +142,7 @@ std::vector<SharedBlock> tfm::sharedBlocks(ModuleOp schedule) {
        llvm::zip_equal(rows.asArrayRef(), sizes.asArrayRef()))
     for (int64_t end = row + count; row < end; row += size)
       blocks.push_back({row, size, {0, INT64_MAX}});
-  constexpr int64_t rowBytes = kRegionRow * sizeof(float);
+  constexpr int64_t rowBytes = regionRow * sizeof(float);
   llvm::DenseMap<uint64_t, ParameterUse> uses = parameterUses(schedule);
   for (Slice slice : slicesOf(schedule)) {
     const ParameterUse &use = uses[slice.begin];

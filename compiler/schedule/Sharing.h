@@ -33,7 +33,7 @@ struct ParameterUse {
 /// two.)
 llvm::DenseMap<uint64_t, ParameterUse> parameterUses(mlir::ModuleOp schedule);
 
-/// A block of rows (`kRegionRow`) that one of the processes updates.
+/// A block of rows (`regionRow`) that one of the processes updates.
 struct SharedBlock {
   int64_t firstRow, rows;
   ParameterUse use;

@@ -168,7 +168,7 @@ UpdateCombiner::UpdateCombiner(ModuleOp module, const Optimizer &optimizer)
     if (auto update = findProgram(module, kind))
       ranges.push_back(
           {update, part,
-           RankedTensorType::get({region.elements / kRegionRow, kRegionRow},
+           RankedTensorType::get({region.elements / regionRow, regionRow},
                                  typeOfParameters(module)),
            region});
 }
@@ -279,7 +279,7 @@ void UpdateCombiner::updateRows() {
 
 void UpdateCombiner::updateRows(Range &range) {
   auto type = RankedTensorType::get(
-      {regionBlock(range.type.getNumElements()), kRegionRow},
+      {regionBlock(range.type.getNumElements()), regionRow},
       range.type.getElementType());
   // The number comes before what it chooses from.
   SmallVector<Type> inputs = {RankedTensorType::get({1}, builder.getI32Type()),

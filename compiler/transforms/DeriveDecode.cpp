@@ -233,6 +233,9 @@ private:
     return tensorType(cache).getDimSize(2) <
            tensorType(rows).getDimSize(analysis.find(rows)->time.axis);
   }
+  PositionSelector selectorOf(BlockState &state) {
+    return {builder, analysis, state.values, state.ids, count};
+  }
   void cloneOp(Operation *op, IRMapping &values, PositionSelector &selector);
   std::optional<SequenceTag> placeBefore(Operation *op, Value operand,
                                          const SequenceTag &tag);
@@ -368,8 +371,7 @@ void StepBuilder::cloneAttention(AttentionOp attention, BlockState &state) {
   if (mask && analysis.find(mask)) {
     mask = state.values.lookup(mask);
   } else if (mask) {
-    PositionSelector selector(builder, analysis, state.values, state.ids,
-                              count);
+    PositionSelector selector = selectorOf(state);
     mask = selector.maskAt(mask);
   }
   SmallVector<SmallVector<Value>> results(attention->getNumResults());
@@ -413,7 +415,7 @@ void StepBuilder::cloneAttention(AttentionOp attention, BlockState &state) {
 /// the new positions; where they are few one at a time.
 void StepBuilder::cloneScan(ScanOpInterface scan, BlockState &state) {
   const SequenceTag &tag = *analysis.find(scan.getY());
-  PositionSelector selector(builder, analysis, state.values, state.ids, count);
+  PositionSelector selector = selectorOf(state);
   auto here = [&](Value of) {
     return analysis.find(of) ? state.values.lookup(of) : selector.at(of, tag);
   };
@@ -532,7 +534,7 @@ void StepBuilder::cloneRepeat(RepeatOp repeat, BlockState &state) {
   shared.push_back(state.start);
   shared.push_back(state.ids);
 
-  PositionSelector selector(builder, analysis, state.values, state.ids, count);
+  PositionSelector selector = selectorOf(state);
   SmallVector<Type> results;
   for (Value result : repeat.getResults()) {
     const SequenceTag *tag = analysis.find(result);
@@ -608,8 +610,7 @@ void StepBuilder::cloneBlock(Block &block, BlockState &state) {
                                 segments);
       cloneOp(&op, lastValues, selector);
     } else {
-      PositionSelector selector(builder, analysis, state.values, state.ids,
-                                count);
+      PositionSelector selector = selectorOf(state);
       cloneOp(&op, state.values, selector);
     }
   }
@@ -622,8 +623,7 @@ Value StepBuilder::inSuffix(Value value, BlockState &state) {
   Value whole = state.values.lookup(value);
   Value result = whole;
   if (const SequenceTag *tag = analysis.find(value)) {
-    PositionSelector selector(builder, analysis, state.values, state.ids,
-                              count);
+    PositionSelector selector = selectorOf(state);
     result = selectPositions(builder, whole, selector.sizedTag(*tag),
                              analysis.batch(), count, lastIndex);
   }

@@ -385,7 +385,7 @@ void addRefresh(ModuleOp module, const Optimizer &optimizer) {
     if (size == 0)
       continue;
     parts.push_back(part);
-    auto type = RankedTensorType::get({size / kRegionRow, kRegionRow}, element);
+    auto type = RankedTensorType::get({size / regionRow, regionRow}, element);
     wide.push_back(type);
     narrow.push_back(type.clone(bf16));
   }

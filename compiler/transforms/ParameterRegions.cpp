@@ -59,22 +59,22 @@ ParameterRegions tfm::parameterRegions(ModuleOp module, int64_t decayMinRank) {
         param);
   for (auto *region : {&regions.decayed, &regions.plain, &regions.frozen})
     for (auto &range : region->ranges) {
-      range.firstRow = region->elements / kRegionRow;
-      region->elements += llvm::alignTo(range.elements, kRegionRow);
+      range.firstRow = region->elements / regionRow;
+      region->elements += llvm::alignTo(range.elements, regionRow);
     }
   if (microStepsIfKnown(module) > 1)
     for (auto *region : {&regions.decayed, &regions.plain})
       // With what is filled up larger blocks may do.
       for (int64_t block = 0; block != regionBlock(region->elements);) {
         block = regionBlock(region->elements);
-        region->elements = llvm::alignTo(region->elements, block * kRegionRow);
+        region->elements = llvm::alignTo(region->elements, block * regionRow);
       }
   return regions;
 }
 
 int64_t tfm::regionBlock(int64_t elements) {
   constexpr uint64_t longest = 64, share = 16;
-  auto rows = static_cast<uint64_t>(elements / kRegionRow);
+  auto rows = static_cast<uint64_t>(elements / regionRow);
   return static_cast<int64_t>(
       llvm::bit_floor(std::clamp(rows / share, uint64_t{1}, longest)));
 }

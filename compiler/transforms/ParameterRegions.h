@@ -18,7 +18,7 @@ namespace tfm {
 /// The parameters lie in three regions of the arena, one behind the other:
 /// those that weight decay applies to, the other trainable ones, the frozen
 /// ones. Each tensor has a cache line of its own, and each region is whole rows
-/// of `kRegionRow` elements, which an update walks; where there are several
+/// of `regionRow` elements, which an update walks; where there are several
 /// micro-batches, which processes can share, whole blocks of `regionBlock`
 /// rows. Parameters with the same `rate` are together, from a row of their own
 /// on.
@@ -42,7 +42,7 @@ struct ParameterRegions {
 
   int64_t trained() const { return decayed.elements + plain.elements; }
 };
-constexpr int64_t kRegionRow = TFM_ROW;
+constexpr int64_t regionRow = TFM_ROW;
 /// Elements that a parameter takes in its region.
 int64_t paddedElements(ParamOp param);
 /// The type of all elements of the regions: parameters, gradients and state are

@@ -65,7 +65,7 @@ constexpr TensorUse dataUse = {
 
 /// Of a file with more bytes than this its two ends of half as many are
 /// checked when it is opened.
-constexpr uint64_t kChecked = uint64_t{1} << 28;
+constexpr uint64_t checkedBytes = uint64_t{1} << 28;
 
 /// What may be given for an input of a type.
 const char *storedTypes(tfm_dtype type) {
@@ -117,10 +117,10 @@ public:
                         std::min<uint64_t>(to - at, most));
       };
       uint64_t all = entry->elements(), bytes = entry->end - entry->begin;
-      if (bytes <= kChecked) {
+      if (bytes <= checkedBytes) {
         walk(0, all);
       } else {
-        uint64_t half = kChecked / 2 / (bytes / all);
+        uint64_t half = checkedBytes / 2 / (bytes / all);
         walk(0, half);
         walk(all - half, all);
       }

@@ -25,17 +25,17 @@ namespace {
 
 /// Of a file with more bytes than this its two ends of half as many are
 /// checked when it is opened: a tenth of a second.
-constexpr uint64_t kChecked = uint64_t{1} << 28;
+constexpr uint64_t checkedBytes = uint64_t{1} << 28;
 
-constexpr std::string_view kNumpyMagic = "\x93NUMPY";
+constexpr std::string_view numpyMagic = "\x93NUMPY";
 
 /// llm.c's forms (dev/data/data_common.py there).
-constexpr uint64_t kLlmcHeaderBytes = 256 * 4;
+constexpr uint64_t llmcHeaderBytes = 256 * 4;
 struct LlmcForm {
   uint32_t magic, version;
   unsigned width;
 };
-constexpr LlmcForm kLlmcForms[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+constexpr LlmcForm llmcForms[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 
 /// An unsigned number, little-endian.
 uint64_t numberAt(const char *bytes, unsigned width) {
@@ -117,10 +117,10 @@ void TokenFile::read(int64_t first, std::span<int32_t> out) const {
 }
 
 void TokenFile::readHeader() {
-  std::array<char, kNumpyMagic.size()> magic;
+  std::array<char, numpyMagic.size()> magic;
   if (fileBytes() >= magic.size()) {
     readBytes(magic.data(), magic.size(), 0);
-    if (std::string_view(magic.data(), magic.size()) == kNumpyMagic)
+    if (std::string_view(magic.data(), magic.size()) == numpyMagic)
       return readNumpyHeader();
   }
   if (readLlmcHeader())
@@ -207,16 +207,16 @@ bool TokenFile::readLlmcHeader() {
     throw InputError("the data file " + path +
                      " is a zip file, such as NumPy's .npz: save its ids as "
                      ".npy");
-  const auto *form = std::ranges::find(kLlmcForms, numberAt(start.data(), 4),
-                                       &LlmcForm::magic);
-  if (form == std::end(kLlmcForms))
+  const auto *form =
+      std::ranges::find(llmcForms, numberAt(start.data(), 4), &LlmcForm::magic);
+  if (form == std::end(llmcForms))
     return false;
   if (uint64_t version = numberAt(start.data() + 4, 4);
       version != form->version)
     throw InputError(fmt::format("the data file {}, one of llm.c's, is of "
                                  "version {}: what is read is version {}",
                                  path, version, form->version));
-  begin = kLlmcHeaderBytes;
+  begin = llmcHeaderBytes;
   width = form->width;
   uint64_t count = numberAt(start.data() + 8, 4),
            there = fileBytes() < begin ? 0 : (fileBytes() - begin) / width;
@@ -238,7 +238,7 @@ void TokenFile::checkIds() const {
     for (int64_t at = from; at < to; at += std::ssize(some))
       read(at, std::span(some).first(std::min(to - at, std::ssize(some))));
   };
-  auto half = static_cast<int64_t>(kChecked / 2 / width);
+  auto half = static_cast<int64_t>(checkedBytes / 2 / width);
   if (ids <= 2 * half)
     return check(0, ids);
   check(0, half);

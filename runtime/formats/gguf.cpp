@@ -449,7 +449,7 @@ json GgufReader::config(const json &gguf) const {
   // What a config.json leaves out has the default of a class, this has none.
   for (const json &key : gguf.at("needed"))
     if (const std::string name = key.get<std::string>();
-        gguf.at("keys").contains(name) &&
+        !parsed.tensors.empty() && gguf.at("keys").contains(name) &&
         !values.contains(architecture + "." + name))
       throw InputError(fmt::format("{}: {}.{} is absent, and nothing else says "
                                    "it: download or convert the file again",

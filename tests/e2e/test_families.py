@@ -860,6 +860,17 @@ class Folders(unittest.TestCase):
         self.assertIn('note: ' + os.path.join(self.model, 'tokenizer.json') + ': the model type "Other" is not supported',
                       imported.stderr)
 
+    def test_what_generating_would_refuse_is_told(self):
+        shutil.copy(FIXTURES / "bpe" / "bytes" / "tokenizer.json", self.model)
+        imported = tfmc("import", self.model)
+        self.assertEqual(imported.returncode, 0, imported.stderr)
+        self.assertIn("tokenizer.json has 1000 tokens, and the model rows for 40: programs take a copy without those from 40 on, "
+                      "by --tokenizer", imported.stderr)
+        for end in ("</s>", -1, [3, "</s>"]):
+            self.write({"eos_token_id": end}, "generation_config.json")
+            self.refused("generation_config.json: eos_token_id is neither a token id nor a list of them, but " +
+                         json.dumps(end, separators=(",", ":")))
+
     def test_the_text_model_of_a_larger_one(self):
         shutil.rmtree(self.model)
         shutil.copytree(FAMILIES / "gemma3", self.model)

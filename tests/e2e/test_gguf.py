@@ -336,6 +336,15 @@ class Gguf(InFolder):
         self.assertEqual(result.returncode, 1)
         self.assertIn("the model's file names no `family`", result.stderr)
 
+    def test_what_it_has_to_say(self):
+        data = (FILES / "llama.gguf").read_bytes()
+        for key in ("attention.head_count", "attention.layer_norm_rms_epsilon", "context_length", "block_count"):
+            name = f"llama.{key}"
+            at = data.index(struct.pack("<Q", len(name)) + name.encode()) + 8 # not the longer head_count_kv
+            result = tfmc("import", self.file("without", data[:at] + b"other" + data[at + 5:]))
+            self.assertEqual(result.returncode, 1, key)
+            self.assertIn(f"without.gguf: {name} is absent, and nothing else says it", result.stderr)
+
     def test_damaged_files(self):
         data = (FILES / "llama.gguf").read_bytes()
         for size in (0, 3, 8, 23, 24, 100, 400, 1500, len(data) // 2, len(data) - 40):

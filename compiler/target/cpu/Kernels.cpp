@@ -142,7 +142,7 @@ static Kernel emitMatmulKernel(OpBuilder &builder, ModuleOp module,
     }
     elements.beginRow(row);
     elements.beginColumns(k.toI64(tile.column), tile.mask,
-                          ElementEmitter::kAnyColumn);
+                          ElementEmitter::anyColumn);
     elements.provide(op.getY(), tile.value);
     SmallVector<Value> values;
     for (Value value : written)

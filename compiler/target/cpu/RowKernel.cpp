@@ -28,28 +28,28 @@ namespace {
 
 /// Rows of up to this many vectors are unrolled and stay in registers from one
 /// pass to the next.
-constexpr int64_t kUnrolledVectors = 16;
+constexpr int64_t unrolledVectors = 16;
 /// Sums over rows that stay in registers from one row to the next.
-constexpr int64_t kSumsInRegisters = 8;
+constexpr int64_t sumsInRegisters = 8;
 /// Columns of a block of dropout's counters, each of which has words for four
 /// vectors 16 columns apart. A turn of a loop over columns handles one such
 /// four or two.
-constexpr int64_t kFour = 4;
-constexpr int64_t kVectorColumns = 16;
-constexpr int64_t kBlockColumns = kFour * kVectorColumns;
+constexpr int64_t counterVectors = 4;
+constexpr int64_t vectorColumns = 16;
+constexpr int64_t blockColumns = counterVectors * vectorColumns;
 /// Kernels below this many elements are not worth waking other threads for.
-constexpr int64_t kSerialElements = 4096;
+constexpr int64_t serialElements = 4096;
 /// So far ahead columns are prefetched.
-constexpr int64_t kColumnsAhead = 512;
+constexpr int64_t columnsAhead = 512;
 
 /// Columns of a row that the loop over them handles: 0 of a short one.
 int64_t loopedColumns(int64_t cols, const CpuMachine &machine,
                       bool sumsRows = false) {
   // Beside sums over rows, which derivatives have, each element is two values
   // and more: they would not stay in the registers.
-  int64_t most = sumsRows ? std::min(kUnrolledVectors, machine.registers / 2)
-                          : kUnrolledVectors;
-  return cols / machine.lanes > most ? cols / kBlockColumns * kBlockColumns : 0;
+  int64_t most = sumsRows ? std::min(unrolledVectors, machine.registers / 2)
+                          : unrolledVectors;
+  return cols / machine.lanes > most ? cols / blockColumns * blockColumns : 0;
 }
 
 /// One row kernel in the making: of the ops of a launch, or, without any, of
@@ -69,11 +69,11 @@ public:
       return isa<DropoutOp, UniformOp>(op);
     });
     if (kept.bytes() == 0 && !draws)
-      loopVectors = std::min(kBlockColumns / k.lanes, 2 * kFour);
+      loopVectors = std::min(blockColumns / k.lanes, 2 * counterVectors);
     // What rows read was computed a while ago, or by another thread: AMD's
     // processors read ahead by themselves, Intel's, which were measured, do
     // not. Where a turn is a block it has its lines to itself.
-    if (fetchesAhead && loopVectors * k.lanes == kBlockColumns) {
+    if (fetchesAhead && loopVectors * k.lanes == blockColumns) {
       fetchingPass = 0;
       for (int pass = plan.lastPass; pass > 0; --pass)
         if (isBusy(pass))
@@ -89,7 +89,7 @@ public:
         elements(std::move(elements)), moved(std::move(moved)) {}
 
   void emit(const std::optional<SideBySide> &sideBySide) {
-    bool isSerial = domain.rows * domain.cols < kSerialElements;
+    bool isSerial = domain.rows * domain.cols < serialElements;
     if (sideBySide)
       return emitSideBySide(k, domain, *sideBySide, elements, plan, kept,
                             arguments, isSerial, moved);
@@ -155,7 +155,7 @@ private:
   bool keepsSums() const {
     return looped == 0 &&
            static_cast<int64_t>(plan.columnReductions.size()) * vectors() <=
-               kSumsInRegisters;
+               sumsInRegisters;
   }
 
   /// The sums of a chunk of short rows.
@@ -258,11 +258,11 @@ private:
         Vectors next(loopVectors * totals.size());
         // In the order of the columns, so that what is stored of a cache line
         // follows each other.
-        int64_t fours = loopVectors / kFour;
+        int64_t fours = loopVectors / counterVectors;
         for (int64_t i = 0; i < loopVectors; ++i) {
-          int64_t u = i % fours * kFour + i / fours;
-          Value at =
-              k.add(first, u % kFour * kVectorColumns + u / kFour * k.lanes);
+          int64_t u = i % fours * counterVectors + i / fours;
+          Value at = k.add(first, u % counterVectors * vectorColumns +
+                                      u / counterVectors * k.lanes);
           Vectors sums(
               loop.getRegionIterArgs().slice(u * totals.size(), totals.size()));
           elements.beginColumns(at, Value(), -1 - u, loop);
@@ -292,10 +292,10 @@ private:
                                        loop.getResult(u * totals.size() + i));
     }
     // The last block may have columns in any of its turns.
-    for (int64_t turn = looped, end = llvm::alignTo(domain.cols, kBlockColumns);
-         turn < end; turn += kFour * k.lanes)
-      for (int64_t u = 0; u < kFour; ++u) {
-        int64_t column = firstColumn(turn) + u * kVectorColumns;
+    for (int64_t turn = looped, end = llvm::alignTo(domain.cols, blockColumns);
+         turn < end; turn += counterVectors * k.lanes)
+      for (int64_t u = 0; u < counterVectors; ++u) {
+        int64_t column = firstColumn(turn) + u * vectorColumns;
         if (column >= domain.cols)
           continue;
         Value mask;
@@ -318,8 +318,8 @@ private:
     elements.forEachStream([&](Value from, int64_t bytes, int64_t row) {
       if (fetchingPass == 0 && row != domain.cols)
         return;
-      int64_t ahead = fetchingPass == 0 ? kColumnsAhead : row;
-      for (int64_t at = 0; at < kBlockColumns * bytes; at += cacheLine)
+      int64_t ahead = fetchingPass == 0 ? columnsAhead : row;
+      for (int64_t at = 0; at < blockColumns * bytes; at += cacheLine)
         k.prefetch(k.at(from, ahead * bytes + at, byte), 1);
     });
   }
@@ -327,14 +327,14 @@ private:
   /// The column of the first of the vectors whose turn it is when `before`
   /// columns have had theirs.
   Value firstColumn(Value before) {
-    if (k.lanes == kVectorColumns)
+    if (k.lanes == vectorColumns)
       return before;
-    return k.add(k.mul(k.div(before, kBlockColumns), kBlockColumns),
-                 k.div(k.rem(before, k.i64(kBlockColumns)), kFour));
+    return k.add(k.mul(k.div(before, blockColumns), blockColumns),
+                 k.div(k.rem(before, k.i64(blockColumns)), counterVectors));
   }
   static int64_t firstColumn(int64_t before) {
-    return before / kBlockColumns * kBlockColumns +
-           before % kBlockColumns / kFour;
+    return before / blockColumns * blockColumns +
+           before % blockColumns / counterVectors;
   }
 
   /// The lanes of a register in one, by a tree that is the same on every run.
@@ -357,7 +357,7 @@ private:
   Domain domain;
   /// The columns of a row that a loop handles, and vectors of one turn.
   int64_t looped;
-  int64_t loopVectors = kFour;
+  int64_t loopVectors = counterVectors;
   /// The pass whose turns prefetch what later ones read and write; none of -1.
   int fetchingPass = -1;
   ElementEmitter elements;
@@ -394,7 +394,7 @@ void emitFold(KernelBuilder &k, LaunchOp launch, ValueRange pointers,
       total = total ? combine(k, fold, total, part) : part;
     }
     elements.beginRow(sum);
-    elements.beginColumns(column, mask, ElementEmitter::kAnyColumn);
+    elements.beginColumns(column, mask, ElementEmitter::anyColumn);
     elements.store(0, total);
   });
 }

@@ -21,11 +21,11 @@ using namespace tfm::sched;
 namespace {
 
 /// Blocks that there are at least, so that threads have something to share.
-constexpr int64_t kFewestBlocks = 64;
+constexpr int64_t fewestBlocks = 64;
 /// Columns of a turn, of which sums so far begin anew: the error of a sum of n
 /// is that of n / 16 and 16 additions.
-constexpr int64_t kScannedColumns = 16;
-constexpr int64_t kColumns = 4;
+constexpr int64_t scannedColumns = 16;
+constexpr int64_t columnsSideBySide = 4;
 
 /// Whether an op of a kernel is computed for rows side by side as for columns.
 bool goesSideBySide(Operation *op, const Domain &domain) {
@@ -65,7 +65,7 @@ std::optional<SideBySide> tfm::planSideBySide(const Domain &domain,
         return std::nullopt;
       scans |= isa<ScanOpInterface>(op);
     }
-  SideBySide shape{domain.rows, 4, kColumns, 4};
+  SideBySide shape{domain.rows, 4, columnsSideBySide, 4};
   // Whether neighbours of some are in one column, and of some in one row.
   bool areRows = false, areColumns = false;
   for (auto &[view, access] : accessed) {
@@ -83,7 +83,7 @@ std::optional<SideBySide> tfm::planSideBySide(const Domain &domain,
   if (!pays && !scans)
     return std::nullopt;
   if (scans)
-    shape.columns = kScannedColumns;
+    shape.columns = scannedColumns;
   // Tiles are as wide as high.
   if (areColumns)
     shape.columns = lanes;
@@ -93,7 +93,7 @@ std::optional<SideBySide> tfm::planSideBySide(const Domain &domain,
     shape.totals /= 2;
   auto isTooLarge = [&] {
     int64_t rows = shape.rows(lanes);
-    return shape.run % rows != 0 || domain.rows / rows < kFewestBlocks ||
+    return shape.run % rows != 0 || domain.rows / rows < fewestBlocks ||
            shape.vectors * shape.totals * reductions > machine.registers / 2 ||
            (reductions > 0 && 2 * 4 * rows * domain.cols > machine.l2Bytes / 2);
   };
@@ -147,7 +147,7 @@ private:
     mask = exists;
     for (auto [v, vector] : llvm::enumerate(elements)) {
       vector.beginRow(k.add(row, static_cast<int64_t>(v) * k.lanes));
-      vector.beginColumns(k.i64(0), mask, ElementEmitter::kAnyColumn);
+      vector.beginColumns(k.i64(0), mask, ElementEmitter::anyColumn);
     }
     for (int pass = 0; pass <= plan.lastPass; ++pass) {
       SmallVector<Operation *> reductions;

@@ -34,9 +34,6 @@ public:
         k(block.k), tile(block, ruleOf(op, launch), size) {
     AttentionLaunch rows(launch, block);
     rows.fill(tile, op);
-    tile.start = rows.read(op.getStart());
-    tile.keyScale = rows.read(op.getKeyScale());
-    tile.valueScale = rows.read(op.getValueScale());
     out = rows.written(op.getOut());
     lse = rows.written(op.getLse());
   }

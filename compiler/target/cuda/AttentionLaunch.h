@@ -24,13 +24,18 @@ public:
   Rows read(mlir::Value value) const { return at(argumentOf(value)); }
   /// Where `value` is written; nothing where it is not.
   Rows written(mlir::Value value) const { return at(writtenArgumentOf(value)); }
-  /// What both directions read.
+  /// What an op reads that both directions have, and forward's cache.
   template <typename Op> void fill(AttentionTile &tile, Op op) const {
     tile.q = read(op.getQ());
     tile.k = read(op.getK());
     tile.v = read(op.getV());
     tile.mask = read(op.getMask());
     tile.distanceBias = read(op.getDistanceBias());
+    if constexpr (std::is_same_v<Op, AttentionOp>) {
+      tile.start = read(op.getStart());
+      tile.keyScale = read(op.getKeyScale());
+      tile.valueScale = read(op.getValueScale());
+    }
   }
 
 private:

@@ -704,7 +704,7 @@ void emitMoved(ModuleOp module, StringRef name, Operation *step, Value source,
   auto move = [&] {
     elements.beginRow(k.div(point, domain.cols));
     elements.beginColumns(k.rem(point, k.i64(domain.cols)), Value(),
-                          ElementEmitter::kAnyColumn);
+                          ElementEmitter::anyColumn);
     elements.store(0, moved(elements));
   };
   if (points % blockThreads == 0)
@@ -789,7 +789,7 @@ void cuda::emitFoldKernel(ModuleOp module, StringRef name, LaunchOp launch) {
     stores = block.both(stores, k.less(place, k.i64(points)));
   k.ifThen(stores, [&] {
     elements.beginRow(sum);
-    elements.beginColumns(column, Value(), ElementEmitter::kAnyColumn);
+    elements.beginColumns(column, Value(), ElementEmitter::anyColumn);
     elements.store(0, total);
   });
 }

@@ -139,9 +139,9 @@ void ElementEmitter::beginColumns(Value newColumn, Value newMask, int64_t chunk,
   if (chunk < 0)
     chunkValues[chunk].clear();
   columnValues = &chunkValues[chunk];
-  vectorOfFour = chunk == kAnyColumn ? -1
-                 : chunk < 0         ? (-1 - chunk) % 4
-                                     : chunk % 64 / 16;
+  vectorOfFour = chunk == anyColumn ? -1
+                 : chunk < 0        ? (-1 - chunk) % 4
+                                    : chunk % 64 / 16;
   firstOfFour = chunk < 0 ? -1 - (-1 - chunk) / 4 : chunk - 16 * vectorOfFour;
   if (chunk == -1)
     drawnOfFour.clear();

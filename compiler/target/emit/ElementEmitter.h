@@ -38,7 +38,7 @@ inline mlir::Type memoryType(mlir::Type element) {
 /// a row is a vector, too.
 class ElementEmitter {
 public:
-  static constexpr int64_t kAnyColumn = INT64_MIN;
+  static constexpr int64_t anyColumn = INT64_MIN;
 
   /// Of the body of `launch`; `pointers` are to its reads and writes.
   ElementEmitter(KernelBuilder &k, sched::LaunchOp launch,
@@ -85,7 +85,7 @@ public:
   /// and another one in every row.
   void forEachTile(llvm::function_ref<void(mlir::Value, int64_t)> visit);
   void beginColumn(int64_t number, mlir::Value mask,
-                   mlir::Operation *loop = nullptr, int64_t chunk = kAnyColumn);
+                   mlir::Operation *loop = nullptr, int64_t chunk = anyColumn);
   /// Stores the tiles.
   void endTile();
 
@@ -95,7 +95,7 @@ public:
   /// `mask` exist (null: all). `chunk` is the column where it is known: its
   /// values are kept for the row. In `loop`, each turn of which handles four
   /// vectors 16 columns apart, or several such fours, it is -1 for the first of
-  /// them, -2 for the next, and so on; kAnyColumn elsewhere.
+  /// them, -2 for the next, and so on; anyColumn elsewhere.
   void beginColumns(mlir::Value column, mlir::Value mask, int64_t chunk,
                     mlir::Operation *loop = nullptr);
   /// Row scalars are computed before this loop from now on.

@@ -121,6 +121,11 @@ TEST(Family, PlacesAndAliases) {
   // A dot in a name.
   EXPECT_EQ(read(table, R"({"in.base": 3})"),
             "base = 1.0; !in.base: this family does not know it");
+  // What is absent is named as the file names the others of its kind.
+  json needed = familyOf(R"("new.n": {"sets": "n", "type": "integer",
+                                      "aliases": ["old.n", "n"]})");
+  EXPECT_EQ(read(needed, R"({"old": {}})"), "!old.n: this family needs it");
+  EXPECT_EQ(read(needed, "{}"), "!new.n: this family needs it");
 }
 
 TEST(Family, Patterns) {

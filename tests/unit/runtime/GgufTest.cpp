@@ -108,7 +108,7 @@ std::string file() {
 
 json family() {
   return json::parse(R"({
-    "architecture": "own", "harmless": ["general.", "tokenizer."],
+    "architecture": "own", "harmless": ["general.", "tokenizer."], "needed": [],
     "keys": {"heads": "num_heads", "eps": "norm_eps", "list": "list"},
     "frequencies": {}, "must": {}, "with": {}, "rows": {"q8": "vocab_size"}, "without": {"output": "tied", "f": "bare"},
     "tensors": {"q8": {"name": "a.weight", "halves_of": "num_heads"},
@@ -249,6 +249,13 @@ TEST(Gguf, SpeaksTheWordsOfAFamily) {
     EXPECT_EQ(turned[i], q4[i % 2 * 32 + i / 2]);
   EXPECT_EQ(read(reader, "c.weight"), (std::vector<float>{0.5f, -3.5f}));
   EXPECT_EQ(read(reader, "q41").size(), 64U);
+  json needing = family();
+  needing["keys"]["depth"] = "num_layers";
+  needing["needed"] = {"eps", "nobody's", "depth"};
+  EXPECT_NE(messageOf<InputError>([&] {
+              reader.config(needing);
+            }).find("own.depth is absent, and nothing else says it"),
+            std::string::npos);
   json other = family();
   other["architecture"] = "llama";
   EXPECT_NE(messageOf<InputError>([&] {

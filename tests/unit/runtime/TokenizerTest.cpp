@@ -139,11 +139,44 @@ TEST(Begin, IsOfTheIdsOfTheFirstTemplate) {
   nlohmann::json first = {
       {"type", "TemplateProcessing"},
       {"single", {{{"SpecialToken", {{"id", "!"}, {"type_id", 0}}}}}},
-      {"special_tokens", {{"!", {{"ids", {2, 4294967297, 3}}}}}}};
+      {"special_tokens", {{"!", {{"ids", {2, 3}}}}}}};
   root["post_processor"] = {{"type", "Sequence"},
                             {"processors", {first, first}}};
   EXPECT_EQ(parseTokenizerJson(root.dump(), "x")->begin(),
             (std::vector<int32_t>{2, 3}));
+  for (int64_t none : {int64_t{4294967297}, int64_t{1000}, int64_t{-1}}) {
+    first["special_tokens"]["!"]["ids"][1] = none;
+    root["post_processor"] = first;
+    EXPECT_NE(messageOf<InputError>([&] {
+                parseTokenizerJson(root.dump(), "x");
+              }).find("puts the token " + std::to_string(none)),
+              std::string::npos);
+  }
+}
+
+TEST(Normal, FormsOfByteLevelBpeAreOne) {
+  nlohmann::json root = nlohmann::json::parse(
+      makeByteBpeTokenizer(named(bytesFixture + "vocab.json"),
+                           named(bytesFixture + "merges.txt"))
+          ->json());
+  auto idsWith = [&](const nlohmann::json &normalizer) {
+    root["normalizer"] = normalizer;
+    std::vector<int32_t> ids;
+    parseTokenizerJson(root.dump(), "x")->encode("e\u0301", ids);
+    return ids;
+  };
+  const nlohmann::json composed = {{"type", "NFC"}};
+  EXPECT_NE(idsWith(composed), idsWith(nullptr));
+  EXPECT_EQ(idsWith({{"type", "Sequence"}, {"normalizers", {composed}}}),
+            idsWith(composed));
+  EXPECT_EQ(idsWith({{"type", "Sequence"}, {"normalizers", json::array()}}),
+            idsWith(nullptr));
+  root["normalizer"] = {{"type", "Sequence"},
+                        {"normalizers", {composed, {{"type", "Lowercase"}}}}};
+  EXPECT_NE(messageOf<NotSupported>([&] {
+              parseTokenizerJson(root.dump(), "x");
+            }).find("the normalizer \"Lowercase\" is not supported with"),
+            std::string::npos);
 }
 
 // Models of words are read in the form that this project writes.
@@ -897,6 +930,11 @@ TEST(SentencePiece, RefusesWhatItCannotFollow) {
   ASSERT_NE(type, std::string::npos);
   words[type + 1] = '\x03';
   EXPECT_NE(problem(words).find("of words or characters"), std::string::npos);
+  // Field 24 of how it was trained, `treat_whitespace_as_suffix`.
+  const std::string suffix("\x12\x03\xC0\x01\x01", 5);
+  EXPECT_NE(problem(contentOf(folder + "unigram.model") + suffix)
+                .find("whose words end in their spaces"),
+            std::string::npos);
   std::string whole = contentOf(folder + "llama.model");
   EXPECT_NE(problem("").find("x.model"), std::string::npos);
   for (size_t size = 1; size < 300; ++size)
