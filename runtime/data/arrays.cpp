@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/data/checked_ranges.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/texts.h"
 #include "runtime/formats/safetensors.h"
@@ -63,10 +64,6 @@ constexpr TensorUse dataUse = {
     "`safetensors.numpy.save_file(arrays, FILE)`",
     "write arrays by `safetensors.numpy.save_file(arrays, FILE)`"};
 
-/// Of a file with more bytes than this its two ends of half as many are
-/// checked when it is opened.
-constexpr uint64_t checkedBytes = uint64_t{1} << 28;
-
 /// What may be given for an input of a type.
 const char *storedTypes(tfm_dtype type) {
   return type == TFM_F32   ? "floats (F32, F64, F16 or BF16)"
@@ -104,26 +101,20 @@ public:
                                 row.data(), row.size());
   }
 
-  /// Reads all, of a very large file its ends: others are looked at when they
-  /// are wanted.
+  /// Reads what is to be looked at first.
   void check() const {
     constexpr size_t most = 4096;
     alignas(int64_t) std::array<char, most * sizeof(float)> some;
     for (size_t input = 0; input < arrays.size(); ++input) {
-      const auto &[entry, read] = arrays[input];
-      auto walk = [&](uint64_t from, uint64_t to) {
-        for (uint64_t at = from; at < to; at += most)
-          (this->*read)(input, at, some.data(),
-                        std::min<uint64_t>(to - at, most));
-      };
-      uint64_t all = entry->elements(), bytes = entry->end - entry->begin;
-      if (bytes <= checkedBytes) {
-        walk(0, all);
-      } else {
-        uint64_t half = checkedBytes / 2 / (bytes / all);
-        walk(0, half);
-        walk(all - half, all);
-      }
+      const TensorEntry *entry = arrays[input].entry;
+      const Read read = arrays[input].read;
+      const uint64_t all = entry->elements();
+      forCheckedRanges(all, (entry->end - entry->begin) / all,
+                       [&](uint64_t from, uint64_t to) {
+                         for (uint64_t at = from; at < to; at += most)
+                           (this->*read)(input, at, some.data(),
+                                         std::min<uint64_t>(to - at, most));
+                       });
     }
   }
 

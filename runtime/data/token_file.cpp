@@ -7,6 +7,7 @@
 
 #include "runtime/data/token_file.h"
 
+#include "runtime/data/checked_ranges.h"
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
 
@@ -22,10 +23,6 @@
 namespace tfm {
 
 namespace {
-
-/// Of a file with more bytes than this its two ends of half as many are
-/// checked when it is opened: a tenth of a second.
-constexpr uint64_t checkedBytes = uint64_t{1} << 28;
 
 constexpr std::string_view numpyMagic = "\x93NUMPY";
 
@@ -234,15 +231,11 @@ void TokenFile::checkIds() const {
   if (!isSigned && width < 4 && vocabulary >= int64_t{1} << (8 * width))
     return;
   std::array<int32_t, 4096> some;
-  auto check = [&](int64_t from, int64_t to) {
-    for (int64_t at = from; at < to; at += std::ssize(some))
-      read(at, std::span(some).first(std::min(to - at, std::ssize(some))));
-  };
-  auto half = static_cast<int64_t>(checkedBytes / 2 / width);
-  if (ids <= 2 * half)
-    return check(0, ids);
-  check(0, half);
-  check(ids - half, ids);
+  forCheckedRanges(
+      static_cast<uint64_t>(ids), width, [&](int64_t from, int64_t to) {
+        for (int64_t at = from; at < to; at += std::ssize(some))
+          read(at, std::span(some).first(std::min(to - at, std::ssize(some))));
+      });
 }
 
 void TokenFile::failOfId(int64_t place, const std::string &id) const {
