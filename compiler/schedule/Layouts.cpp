@@ -13,6 +13,8 @@
 
 using namespace mlir;
 using namespace tfm;
+using sched::KernelKind;
+using sched::KernelOp;
 
 View tfm::viewInOrder(RankedTensorType type, ArrayRef<int64_t> order,
                       Value buffer) {
@@ -115,4 +117,48 @@ void Layouts::analyse(Block &block) {
     }
     reshapes.insert(&op);
   }
+}
+
+bool tfm::canRead(KernelOp kernel, unsigned input, const View &view) {
+  if (kernel.getInputAccess()[input] != sched::Access::Memory)
+    return true;
+  size_t rank = view.strides.size();
+  bool rows = rank < 2 || view.strides[rank - 1] == 1;
+  switch (kernel.getKind()) {
+  case KernelKind::Row:
+    return true;
+  case KernelKind::Fold:
+  case KernelKind::ScatterAdd:
+  case KernelKind::TopK:
+    return view.isContiguous();
+  case KernelKind::Matmul:
+    // Rows of integers are read four elements at a time.
+    return rows || (view.strides[rank - 2] == 1 && !view.element.isInteger(8));
+  case KernelKind::Attention:
+  case KernelKind::AttentionBackward:
+  case KernelKind::CacheUpdate:
+    return rows;
+  }
+  llvm_unreachable("a kind of kernel that reads nothing");
+}
+
+bool tfm::canWrite(KernelOp kernel, unsigned result, const View &view) {
+  Operation *def = kernel.getYield()->getOperand(result).getDefiningOp();
+  bool rows = view.strides.empty() || view.strides.back() == 1;
+  switch (kernel.getKind()) {
+  case KernelKind::Row:
+    return !isColumnReduction(def) || view.isContiguous();
+  case KernelKind::Fold:
+    return true;
+  case KernelKind::ScatterAdd:
+  case KernelKind::TopK:
+    return view.isContiguous();
+  case KernelKind::Matmul:
+    return !isa_and_nonnull<MatmulOp>(def) || rows;
+  case KernelKind::Attention:
+  case KernelKind::AttentionBackward:
+  case KernelKind::CacheUpdate:
+    return rows;
+  }
+  llvm_unreachable("a kind of kernel that writes nothing");
 }

@@ -147,7 +147,7 @@ bool ValuePlacer::canBeRead(Value value, const View &view) const {
     if (isViewOp(user))
       return canBeRead(user->getResult(0), view.through(user));
     auto kernel = dyn_cast<KernelOp>(user);
-    return !kernel || kernels.canRead(kernel, use.getOperandNumber(), view);
+    return !kernel || canRead(kernel, use.getOperandNumber(), view);
   });
 }
 
@@ -155,8 +155,8 @@ bool ValuePlacer::suits(Value value, const View &view) const {
   if (!view.isValid() || !canBeViewed(value, view))
     return false;
   auto kernel = value.getDefiningOp<KernelOp>();
-  return !kernel || kernels.canWrite(
-                        kernel, cast<OpResult>(value).getResultNumber(), view);
+  return !kernel ||
+         canWrite(kernel, cast<OpResult>(value).getResultNumber(), view);
 }
 
 Value ValuePlacer::overwritten(Value value) {
@@ -322,7 +322,7 @@ View ValuePlacer::readable(KernelOp kernel, unsigned input) {
   Value value = kernel.getInputs()[input];
   if (!isSplat(viewBase(value))) {
     View view = viewOf(value);
-    if (kernels.canRead(kernel, input, view))
+    if (canRead(kernel, input, view))
       return view;
   }
   RankedTensorType type = tensorType(value);

@@ -7,8 +7,6 @@
 
 #include "compiler/target/KernelTarget.h"
 
-#include "compiler/dialect/TfmDialect.h"
-#include "compiler/schedule/Domain.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -16,8 +14,6 @@
 
 using namespace mlir;
 using namespace tfm;
-using sched::KernelKind;
-using sched::KernelOp;
 
 namespace {
 struct Kind {
@@ -143,50 +139,4 @@ llvm::Expected<const KernelTarget *> KernelTarget::one(llvm::StringRef kind,
   return llvm::createStringError(what + " is that of one CPU, and '" + machine +
                                  "' names several: choose one with --cpu, " +
                                  llvm::join(names, " or "));
-}
-
-bool KernelTarget::canRead(KernelOp kernel, unsigned input,
-                           const View &view) const {
-  if (kernel.getInputAccess()[input] != sched::Access::Memory)
-    return true;
-  size_t rank = view.strides.size();
-  bool rows = rank < 2 || view.strides[rank - 1] == 1;
-  switch (kernel.getKind()) {
-  case KernelKind::Row:
-    return true;
-  case KernelKind::Fold:
-  case KernelKind::ScatterAdd:
-  case KernelKind::TopK:
-    return view.isContiguous();
-  case KernelKind::Matmul:
-    // Rows of integers are read four elements at a time.
-    return rows || (view.strides[rank - 2] == 1 && !view.element.isInteger(8));
-  case KernelKind::Attention:
-  case KernelKind::AttentionBackward:
-  case KernelKind::CacheUpdate:
-    return rows;
-  }
-  llvm_unreachable("a kind of kernel that reads nothing");
-}
-
-bool KernelTarget::canWrite(KernelOp kernel, unsigned result,
-                            const View &view) const {
-  Operation *def = kernel.getYield()->getOperand(result).getDefiningOp();
-  bool rows = view.strides.empty() || view.strides.back() == 1;
-  switch (kernel.getKind()) {
-  case KernelKind::Row:
-    return !isColumnReduction(def) || view.isContiguous();
-  case KernelKind::Fold:
-    return true;
-  case KernelKind::ScatterAdd:
-  case KernelKind::TopK:
-    return view.isContiguous();
-  case KernelKind::Matmul:
-    return !isa_and_nonnull<MatmulOp>(def) || rows;
-  case KernelKind::Attention:
-  case KernelKind::AttentionBackward:
-  case KernelKind::CacheUpdate:
-    return rows;
-  }
-  llvm_unreachable("a kind of kernel that writes nothing");
 }

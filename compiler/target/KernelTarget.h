@@ -241,20 +241,6 @@ public:
   /// runtime/tfm_model.h.
   virtual llvm::StringRef productsOf(mlir::Operation *step) const = 0;
 
-  /// Whether the kernel can read its input of that number through `view`: what
-  /// an op reads as it lies in memory, of which products want one of the last
-  /// two axes contiguous, attention and caches the last one, a scatter, a fold
-  /// and a choice of the largest all of them. A row kernel reads at any
-  /// strides.
-  bool canRead(sched::KernelOp kernel, unsigned input, const View &view) const;
-  /// Whether the kernel can write its result of that number through `view`:
-  /// products, attention and caches write whole rows, a scatter and a choice of
-  /// the largest rows that follow each other, and sums over rows are vectors.
-  /// Row kernels, and what follows a product in its kernel, write at any
-  /// strides.
-  bool canWrite(sched::KernelOp kernel, unsigned result,
-                const View &view) const;
-
   //===--------------------------------------------------------------------===//
   // Code
   //===--------------------------------------------------------------------===//
