@@ -68,7 +68,7 @@ def compare(options, folder):
     for precision in PRECISIONS:
         binary = folder / precision
         checked([options.tfmc, "build", model, "-D", f"train.precision={precision}", "--cpu", options.cpu, "-o", binary])
-        runs = [train(binary, folder / f"{precision}-{seed}", seed, options.steps) for seed in options.seeds]
+        runs = [train(binary, folder / f"{options.cpu}-{precision}-{seed}", seed, options.steps) for seed in options.seeds]
         losses[precision] = [statistics.fmean(step) for step in zip(*(run[0] for run in runs))]
         final[precision] = statistics.fmean(run[1] for run in runs)
     compared = {}

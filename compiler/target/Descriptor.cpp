@@ -9,12 +9,12 @@
 // so there must be none between the fields.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
-#include "compiler/schedule/Attributes.h"
 #include "runtime/tfm_model.h"
 #pragma GCC diagnostic pop
 
 #include "compiler/dialect/LayerAlias.h"
 #include "compiler/dialect/Programs.h"
+#include "compiler/schedule/Attributes.h"
 #include "compiler/schedule/Launches.h"
 #include "compiler/schedule/Sharing.h"
 #include "compiler/schedule/View.h"

@@ -99,7 +99,7 @@ KernelTarget::variants(llvm::StringRef kind, llvm::StringRef machines) {
     if (name.empty())
       return llvm::createStringError("a CPU without a name is listed in '" +
                                      machines + "'");
-    if (name.starts_with("+"))
+    if (name == "+amx")
       return llvm::createStringError("'" + name +
                                      "' stands behind the name of "
                                      "a CPU, as in 'sapphirerapids" +
@@ -114,7 +114,9 @@ KernelTarget::variants(llvm::StringRef kind, llvm::StringRef machines) {
             "the CPU '" + name + "' is listed twice" +
             (machines.contains("portable")
                  ? " (`portable` stands for " + known->second.portable + ")"
-                 : ""));
+             : machines.contains("native")
+                 ? " (`native` is " + (*target)->machine().str() + " here)"
+                 : std::string()));
       if (other->triple() != (*target)->triple())
         return llvm::createStringError("one file cannot have code for '" +
                                        other->machine() + "' and '" + name +

@@ -315,17 +315,23 @@ private:
   void makeAngles() {
     int64_t batch = shape[0], length = shape[2];
     RankedTensorType angles = type({batch, 1, length, pairs});
-    SmallVector<float> frequencies;
+    const llvm::fltSemantics &semantics =
+        cast<FloatType>(angles.getElementType()).getFloatSemantics();
+    SmallVector<APFloat> frequencies;
     double base = op.getBase().convertToDouble();
-    for (int64_t i = 0; i < pairs; ++i)
-      frequencies.push_back(static_cast<float>(
+    for (int64_t i = 0; i < pairs; ++i) {
+      APFloat frequency(
           op.getFrequencies()
               ? (*op.getFrequencies())[i]
               : std::pow(base, -2.0 * static_cast<double>(i) /
-                                   static_cast<double>(op.getDims()))));
+                                   static_cast<double>(op.getDims())));
+      bool losesInfo = false;
+      frequency.convert(semantics, APFloat::rmNearestTiesToEven, &losesInfo);
+      frequencies.push_back(frequency);
+    }
     Value frequency = ConstantOp::create(
         b.builder, b.loc,
-        DenseElementsAttr::get(type({pairs}), ArrayRef<float>(frequencies)));
+        DenseElementsAttr::get(type({pairs}), ArrayRef<APFloat>(frequencies)));
     Value position =
         b.reshape(b.cast(op.getPositions(), angles.getElementType()),
                   type({batch, 1, length, 1}));

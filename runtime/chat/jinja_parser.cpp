@@ -468,7 +468,7 @@ private:
     }
     double real = 0;
     if (std::from_chars(text.data(), last, real).ec != std::errc())
-      fail("this number is too large");
+      fail("this number is too large, or too near to 0");
     return Value::number(real);
   }
 

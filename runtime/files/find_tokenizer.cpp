@@ -151,8 +151,8 @@ TokenizerPtr findTokenizer(const tfm_model &model, const Recipe &recipe,
   if (vocabulary > 0 && size > vocabulary)
     throw InputError(
         fmt::format("{} has {} tokens, but {} has a vocabulary of {}: name the "
-                    "tokenizer of these weights with --tokenizer, or a copy "
-                    "without the tokens from {} on",
+                    "tokenizer of these weights, or a copy without the tokens "
+                    "from {} on, with --tokenizer",
                     found.name, size, model.name, vocabulary, vocabulary));
   return std::move(found.tokenizer);
 }

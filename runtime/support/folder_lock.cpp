@@ -23,12 +23,8 @@ namespace {
 
 /// Below 0 where there is none, or none for us to read.
 int openFolder(const std::string &folder) {
-  int file = uninterrupted(
+  return uninterrupted(
       [&] { return open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  if (file < 0 && errno != ENOENT && errno != ENOTDIR && errno != EACCES)
-    throw InputError("cannot open the folder " + folder + ": " +
-                     std::strerror(errno));
-  return file;
 }
 
 /// False where another process holds the lock. Some file systems have none, and
@@ -41,6 +37,9 @@ bool take(int file) {
 } // namespace
 
 FolderLock::FolderLock(const std::string &folder) : file(openFolder(folder)) {
+  if (file < 0 && errno != ENOENT && errno != ENOTDIR && errno != EACCES)
+    throw InputError("cannot open the folder " + folder + ": " +
+                     std::strerror(errno));
   if (take(file))
     return;
   close(file);

@@ -16,7 +16,8 @@ namespace tfm {
 /// system lets go of it when the process ends, however it does.
 class FolderLock {
 public:
-  /// Throws FolderInUse where another process holds it.
+  /// Throws FolderInUse where another process holds it, and InputError where
+  /// the folder cannot be opened, as there are too many open files.
   explicit FolderLock(const std::string &folder);
   ~FolderLock();
   FolderLock(const FolderLock &) = delete;

@@ -864,8 +864,8 @@ class Folders(unittest.TestCase):
         shutil.copy(FIXTURES / "bpe" / "bytes" / "tokenizer.json", self.model)
         imported = tfmc("import", self.model)
         self.assertEqual(imported.returncode, 0, imported.stderr)
-        self.assertIn("tokenizer.json has 1000 tokens, and the model rows for 40: programs take a copy without those from 40 on, "
-                      "by --tokenizer", imported.stderr)
+        self.assertIn("tokenizer.json has 1000 tokens, and the model rows for 40: programs refuse it; give them a copy without the tokens "
+                      "from 40 on, with --tokenizer", imported.stderr)
         for end in ("</s>", -1, [3, "</s>"]):
             self.write({"eos_token_id": end}, "generation_config.json")
             self.refused("generation_config.json: eos_token_id is neither a token id nor a list of them, but " +

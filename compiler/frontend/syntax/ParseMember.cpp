@@ -86,8 +86,7 @@ void Parser::parseMember(std::vector<Member> &members) {
     if (word.text == "function")
       d.help(statementHabit("def"));
     else if (word.text == "return")
-      d.help("what is computed stands in `forward(x: [B, T, width]) -> "
-             "[B, T, width] { ... }`");
+      d.help("what is computed stands in `forward(...) -> ... { return ... }`");
     else if (tok().is("."))
       d.help(tieForm);
     else if (tok().is(":"))

@@ -284,7 +284,8 @@ private:
       }
     if (isRefused)
       throw Stopped();
-    if (table.value("generates", true)) // as `generate` will read them
+    if (!isFile &&
+        table.value("generates", true)) // as `generate` will read them
       endTokensOf(options.folder, INT32_MAX);
   }
 
@@ -384,8 +385,9 @@ private:
         tokenizer.size() > rows)
       messages() << "tfmc: note: " << path << " has " << tokenizer.size()
                  << " tokens, and the model rows for " << rows
-                 << ": programs take a copy without those from " << rows
-                 << " on, by --tokenizer\n";
+                 << ": programs refuse it; give them a copy without the tokens "
+                    "from "
+                 << rows << " on, with --tokenizer\n";
   }
 
   /// The first tokenizer of the folder that can be read. One that is damaged is

@@ -7,8 +7,8 @@
 
 #include "ModelInput.h"
 #include "Output.h"
-#include "compiler/dialect/Attributes.h"
 
+#include "compiler/dialect/Attributes.h"
 #include "compiler/driver/Pipelines.h"
 #include "compiler/frontend/recipe/Families.h"
 #include "compiler/transforms/ModelFacts.h"

@@ -253,3 +253,12 @@ func.func @top_k(%x: tensor<2x5xf32>) -> (tensor<2x2xf32>, tensor<2x2xi32>) {
   %v, %i = tfm.top_k %x, 2 : tensor<2x5xf32>
   return %v, %i : tensor<2x2xf32>, tensor<2x2xi32>
 }
+
+// A rotation's angles have the type of what it turns.
+// CHECK-LABEL: func.func @rope
+// CHECK: tfm.constant dense<[1.000000e+00, 1.000000e-02]> : tensor<2xf64>
+// CHECK-NOT: tfm.rope
+func.func @rope(%x: tensor<1x1x2x4xf64>, %p: tensor<1x2xi32>) -> tensor<1x1x2x4xf64> {
+  %y = tfm.rope %x, %p {base = 1.0e4 : f64, dims = 4 : i64} : tensor<1x1x2x4xf64>, tensor<1x2xi32>
+  return %y : tensor<1x1x2x4xf64>
+}
