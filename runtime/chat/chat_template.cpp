@@ -38,8 +38,8 @@ void ChatTemplate::Program::fail(const jinja::PlacedProblem &problem,
   std::string_view before = std::string_view(source).substr(0, problem.at);
   auto line = 1 + std::ranges::count(before, '\n');
   size_t column = 1 + countCodePoints(before.substr(before.rfind('\n') + 1));
-  throw InputError(begin + origin + ":" + std::to_string(line) + ":" +
-                   std::to_string(column) + ": " + problem.message);
+  throw InputError("{}{}:{}:{}: {}", begin, origin, line, column,
+                   problem.message);
 }
 
 void ChatTemplate::set(const std::string &name, jinja::Value value) {
@@ -88,8 +88,9 @@ static std::optional<std::string> templateOf(const ordered_json &config,
     return found->get<std::string>();
   if (std::optional<std::string> text = templateCalled("default", *found))
     return text;
-  throw InputError(path + ": chat_template is neither a text nor a list with "
-                          "one called default");
+  throw InputError(
+      "{}: chat_template is neither a text nor a list with one called default",
+      path);
 }
 
 std::optional<ChatTemplate> ChatTemplate::ofGguf(const std::string &path) {
@@ -190,17 +191,16 @@ bool isMessageList(std::string_view text) {
 
 void requireMessages(const ordered_json &messages, const std::string &origin) {
   if (!messages.is_array() || messages.empty())
-    throw InputError("the \"messages\" of " + origin +
-                     " are no list of messages");
+    throw InputError("the \"messages\" of {} are no list of messages", origin);
   for (size_t i = 0; i < messages.size(); ++i) {
     const std::string entry =
         origin + ": entry " + std::to_string(i) + " of this list ";
     if (!messages[i].is_object() || !messages[i].contains("role") ||
         !messages[i]["role"].is_string())
-      throw InputError(entry + "is no message: it needs a \"role\" and a "
-                               "\"content\"");
+      throw InputError("{}is no message: it needs a \"role\" and a \"content\"",
+                       entry);
     if (!messages[i].contains("content") && !messages[i].contains("tool_calls"))
-      throw InputError(entry + "has no \"content\"");
+      throw InputError("{}has no \"content\"", entry);
   }
 }
 
@@ -219,8 +219,7 @@ ordered_json toolsOf(const ordered_json &document, const std::string &origin) {
       found->is_string() ? orderedJsonOf(found->get_ref<const std::string &>())
                          : *found;
   if (!isListOfObjects(tools))
-    throw InputError("the \"tools\" of " + origin +
-                     " are no list of JSON objects");
+    throw InputError("the \"tools\" of {} are no list of JSON objects", origin);
   return tools;
 }
 
@@ -248,9 +247,9 @@ Conversation conversationOf(const std::string &text,
   }
   ordered_json document = orderedJsonOf(text);
   if (document.is_discarded())
-    throw InputError(origin +
-                     " begins as a list of messages, but is not valid JSON: " +
-                     faultOfJson(text));
+    throw InputError(
+        "{} begins as a list of messages, but is not valid JSON: {}", origin,
+        faultOfJson(text));
   if (document.is_array())
     document = {{"messages", std::move(document)}};
   requireMessages(document["messages"], origin);

@@ -286,8 +286,8 @@ void Processes::requireSame(const char *what, const std::string &told,
   Gathered<std::array<char, 16>> all = gather(own);
   for (int i = 1; i < count(); ++i)
     if (all[static_cast<size_t>(i)] != all[0])
-      throw AgreedError(
-          fmt::format("{} has {} than {}: {}", name(i), what, name(0), advice));
+      throw AgreedError("{} has {} than {}: {}", name(i), what, name(0),
+                        advice);
 }
 
 void Processes::leave() {

@@ -297,17 +297,17 @@ std::vector<std::string_view> productsOf(const tfm_variant &variant) {
 void requireFunction(const Model &model, const std::string &name,
                      bool sharesTraining) {
   if (sharesTraining && name != TFM_TRAIN)
-    throw InputError(fmt::format("several processes time train together, and "
-                                 "not {}: add --processes none",
-                                 name));
+    throw InputError("several processes time train together, and "
+                     "not {}: add --processes none",
+                     name);
   if (model.find(name))
     return;
   std::string known;
   for (const char *other : timedFunctions)
     if (model.find(other))
       known += (known.empty() ? "" : ", ") + std::string(other);
-  throw InputError(fmt::format("this build of {} has no function {}: it has {}",
-                               model.descriptor().name, name, known));
+  throw InputError("this build of {} has no function {}: it has {}",
+                   model.descriptor().name, name, known);
 }
 
 /// The peaks of a machine, for a line of text.

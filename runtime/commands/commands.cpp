@@ -49,10 +49,9 @@ DataSpec dataOf(const tfm_model &model, const Recipe &recipe,
     spec.files = {named};
   }
   if (spec.kind.empty())
-    throw InputError(std::string(model.name) +
-                     " has no data: name a text with --data FILE, or add a "
-                     "`data` block to " +
-                     model.source);
+    throw InputError("{} has no data: name a text with --data FILE, or add a "
+                     "`data` block to {}",
+                     model.name, model.source);
   return spec;
 }
 
@@ -79,7 +78,7 @@ static auto advising(const CommonOptions &options, const Recipe &recipe,
   try {
     return open();
   } catch (const NoToken &error) {
-    throw InputError(std::string(error.what()) + ". " +
+    throw InputError("{}. {}", error.what(),
                      adviceOnTokens(options, recipe.tokenizer));
   }
 }
@@ -112,8 +111,9 @@ void requireNoneOfModel(const std::string &path, const tfm_model &model) {
   const Recipe recipe = recipeOf(model);
   const auto require = [&](const std::string &name, const std::string &what) {
     if (isReadOf(path, name))
-      throw InputError(path + " is " + what +
-                       ", and would be overwritten: write to another file");
+      throw InputError(
+          "{} is {}, and would be overwritten: write to another file", path,
+          what);
   };
   // Files are looked for here, and where they were when the model was built.
   const auto requireEach = [&](const std::vector<std::string> &names,
@@ -134,12 +134,14 @@ void requireNoneOfModel(const std::string &path, const tfm_model &model) {
     requireEach({source.substr(source.rfind('/') + 1)}, directory,
                 "what this program was built from");
   if (isProgram(path))
-    throw InputError(path + " is a program or library, and would be "
-                            "overwritten: write to another file");
+    throw InputError("{} is a program or library, and would be overwritten: "
+                     "write to another file",
+                     path);
   // Which models this one imports it does not know.
   if (path.ends_with(".tfm") && fileExists(path))
-    throw InputError(path + " is a file of a model, and would be overwritten: "
-                            "write to another file");
+    throw InputError("{} is a file of a model, and would be overwritten: write "
+                     "to another file",
+                     path);
   DataSpec data = recipe.data;
   try {
     data = withMatches(data);
@@ -158,8 +160,8 @@ void requireNotRead(const std::string &path, const CommonOptions &options,
        {options.data, options.tokenizer, options.weights,
         folderOfWeights(options.weights)})
     if (isReadOf(path, read))
-      throw InputError(path + " is a file that this command reads: write to "
-                              "another one");
+      throw InputError(
+          "{} is a file that this command reads: write to another one", path);
 }
 
 TokenizerPtr dataTokenizer(const tfm_model &model, const Recipe &recipe,
@@ -238,9 +240,9 @@ std::string missingBegin(const tfm_function &function,
 void requireAll(const CommonOptions &options, const Unmatched &unmatched) {
   const std::string &weights = options.weights;
   if (!unmatched.fresh.empty())
-    throw InputError(fmt::format("{} does not have {}, and only `train --init` "
-                                 "can begin with fresh ones",
-                                 weights, listed(unmatched.fresh)));
+    throw InputError("{} does not have {}, and only `train --init` "
+                     "can begin with fresh ones",
+                     weights, listed(unmatched.fresh));
   if (!unmatched.leftOut.empty() && options.speaks())
     say(printable(fmt::format("note: left out of {}: {}", weights,
                               listed(unmatched.leftOut))) +
@@ -277,7 +279,7 @@ std::string jsonText(const ordered_json &value, int indent) {
 void printText(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
       std::fflush(stdout) != 0)
-    throw InputError(std::string("cannot write to standard output: ") +
+    throw InputError("cannot write to standard output: {}",
                      std::strerror(errno));
 }
 

@@ -143,9 +143,9 @@ void showArrays(const tfm_function &function, const Recipe &recipe,
 void showData(const tfm_model &descriptor, const DataCommand &command) {
   Recipe recipe = recipeOf(descriptor);
   if (!recipe.hasTrain)
-    throw InputError(std::string(descriptor.source) +
-                     " has no `train` block, which says how long a row of data "
-                     "is: add one and build it again");
+    throw InputError("{} has no `train` block, which says how long a row of "
+                     "data is: add one and build it again",
+                     descriptor.source);
   DataSpec spec = dataOf(descriptor, recipe, command.data);
   Part part = command.part == "train" ? Part::Train : Part::Validation;
   // What training takes, also of a build that does not train.

@@ -47,8 +47,9 @@ std::vector<FloatTensor> mergedTensors(Model &model,
                           : " keep their corrections, as something "
                             "else reads them, too (they are tied)");
   if (isExportFolder(command.out))
-    throw InputError(message + ", and no published model has such: export to "
-                               "a .safetensors file, or train without them");
+    throw InputError("{}, and no published model has such: export to a "
+                     ".safetensors file, or train without them",
+                     message);
   if (command.speaks())
     say("note: " + message + ": what is written is for this model alone\n");
   return tensors;
@@ -126,8 +127,7 @@ void requireWithin(const std::vector<FloatTensor> &tensors, StoredType type,
     return;
   // Another value may be beyond the next type.
   const char *wider = beyond(tensors, StoredType::BF16) ? "f32" : "bf16";
-  throw InputError(
-      fmt::format("{}{}: export it with --dtype {}", source, *found, wider));
+  throw InputError("{}{}: export it with --dtype {}", source, *found, wider);
 }
 
 /// What readers of a file of INT8 or INT4 have to know of its tensors: which
@@ -162,17 +162,20 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
        command.adapter ? adapterFiles(folder) : exportedFiles(command.out))
     requireNoneOfModel(path, descriptor);
   if (isGguf(out))
-    throw InputError(out + ": what is written is no .gguf file, but a "
-                           "safetensors one: name it .safetensors");
+    throw InputError("{}: what is written is no .gguf file, but a safetensors "
+                     "one: name it .safetensors",
+                     out);
   if (command.adapter && out == command.out && out.ends_with(".safetensors"))
-    throw InputError(out + ": an adapter is a folder of two files: name it "
-                           "without .safetensors");
+    throw InputError(
+        "{}: an adapter is a folder of two files: name it without .safetensors",
+        out);
   if (!command.part.empty()) {
     requirePart(descriptor, command.part);
     if (isExportFolder(command.out))
-      throw InputError(command.out + ": a part of a model is written to a "
-                                     ".safetensors file, which the program of "
-                                     "that part alone exports to a folder");
+      throw InputError(
+          "{}: a part of a model is written to a .safetensors file, which the "
+          "program of that part alone exports to a folder",
+          command.out);
   }
   if (!command.adapter && !isExportFolder(command.out)) {
     requireNotRead(out, command, descriptor);
@@ -204,9 +207,10 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
         " of the weights, and exports what they are now; a build with "
         "generate.weights = f32 exports them as they were\n");
   if ((command.merge || command.adapter) && kept != "f32")
-    throw InputError("this build keeps weights as " + kept +
-                     ", which corrections would be rounded to: export them "
-                     "with a build of generate.weights = f32");
+    throw InputError(
+        "this build keeps weights as {}, which corrections would be rounded "
+        "to: export them with a build of generate.weights = f32",
+        kept);
   if (command.adapter) {
     exportAdapter(model, command.weights, folder, command.dtype,
                   command.overwrite);
@@ -216,9 +220,9 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
       command.merge ? mergedTensors(model, command) : parameterTensors(model);
   tensors = ofPart(std::move(tensors), command.part);
   if (tensors.empty() && !command.part.empty())
-    throw InputError("--merge leaves nothing of " + command.part +
-                     ", whose tensors it writes under other names: name the "
-                     "layer that is corrected");
+    throw InputError("--merge leaves nothing of {}, whose tensors it writes "
+                     "under other names: name the layer that is corrected",
+                     command.part);
   if (command.dtype != StoredType::F32)
     requireWithin(tensors, command.dtype, source);
   if (isExportFolder(command.out)) {

@@ -65,16 +65,16 @@ std::pair<int32_t, double> parseBias(const std::string &text,
   if (isId) {
     int32_t id = std::stoi(token);
     if (id >= tokenizer.size())
-      throw InputError(fmt::format(
+      throw InputError(
           "--logit-bias {}: there is no token {}, they run from 0 to {}", text,
-          id, tokenizer.size() - 1));
+          id, tokenizer.size() - 1);
     return {id, bias};
   }
   std::optional<int32_t> id = tokenizer.findText(token);
   if (!id)
-    throw InputError("--logit-bias " + text + ": \"" + token +
-                     "\" is not one token of this vocabulary; give a token or "
-                     "its id");
+    throw InputError("--logit-bias {}: \"{}\" is not one token of this "
+                     "vocabulary; give a token or its id",
+                     text, token);
   return {*id, bias};
 }
 
@@ -319,12 +319,11 @@ void Session::run() {
   if (stopText.load())
     throw Interrupted("");
   if (fault != 0)
-    throw InputError("cannot read standard input: " +
-                     std::string(std::strerror(fault)));
+    throw InputError("cannot read standard input: {}", std::strerror(fault));
   if (bad > 0 && !isTerminal)
-    throw InputError(fmt::format("{} of {} lines could not be continued, see "
-                                 "above",
-                                 bad, lines));
+    throw InputError("{} of {} lines could not be continued, see "
+                     "above",
+                     bad, lines);
 }
 
 void Session::take(std::string_view typed) {
@@ -355,7 +354,7 @@ void Session::write(const std::string &origin) {
     text = generate(logits, tokenizer, sequence, options, printText);
   } catch (const InputError &error) {
     printText("\n");
-    throw InputError(startOfErrors(origin) + error.what());
+    throw InputError("{}{}", startOfErrors(origin), error.what());
   }
   if (!hasEncoder)
     sequence.insert(sequence.end(), text.ids.begin(), text.ids.end());
@@ -573,9 +572,9 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   if (show && !show->whyOnlyFailed().empty())
     throw AgreedError(show->whyOnlyFailed());
   if (int64_t count = prompts.numBad() + failed; count > 0)
-    throw AgreedError(fmt::format("{} of {} prompts could not be continued, "
-                                  "see above",
-                                  count, prompts.prompts().size()));
+    throw AgreedError("{} of {} prompts could not be continued, "
+                      "see above",
+                      count, prompts.prompts().size());
 }
 
 } // namespace tfm

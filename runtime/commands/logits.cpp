@@ -91,7 +91,7 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
   TokenizerPtr tokenizer = tokenizerFor(descriptor, command, recipe);
   requireNoRunFile(out);
   if (isSameFile(out, command.promptFile))
-    throw InputError(out + " is the prompt: write to another file");
+    throw InputError("{} is the prompt: write to another file", out);
   requireNotRead(out, command, descriptor);
   requireWrittenBy(out, "logits", "write to another file");
   const ForwardInput input = inputOf(descriptor, command, recipe, *tokenizer);
@@ -108,10 +108,9 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
   int64_t width = logits.shape[logits.rank - 1];
   auto count = static_cast<int64_t>(input.tokens.size());
   if (count > length)
-    throw InputError(
-        fmt::format("the text has {} tokens, but {} looks at {} at "
-                    "a time: shorten it",
-                    count, descriptor.name, length));
+    throw InputError("the text has {} tokens, but {} looks at {} at "
+                     "a time: shorten it",
+                     count, descriptor.name, length);
   WeightFiles(command.weights, familyOf(descriptor)).requireNoneIs(out);
   loadWeights(command, model);
   requireOwnLogits(model, input.tokens);

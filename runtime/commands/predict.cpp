@@ -47,9 +47,9 @@ public:
         shape(buffer.shape, buffer.shape + buffer.rank) {
     if (dims.empty() || dims[0] != "B")
       throw InputError(
-          fmt::format("the result `{}` of `forward` is [{}], without a row for "
-                      "each example: give it the first axis `B`",
-                      this->name, fmt::join(dims, ", ")));
+          "the result `{}` of `forward` is [{}], without a row for "
+          "each example: give it the first axis `B`",
+          this->name, fmt::join(dims, ", "));
     stride = Model::elements(buffer.rank - 1, buffer.shape + 1);
     if (positions && (dims.size() < 2 || dims[1] != "T"))
       failOfPositions(*positions);
@@ -62,11 +62,11 @@ public:
 
   /// What is to be done where all positions have a part in a result.
   [[noreturn]] static void failOfPositions(const Positions &positions) {
-    throw InputError(fmt::format(
+    throw InputError(
         "`forward` looks at {0} tokens at once, and its result cannot be told "
         "from what fills up an example of {1}: train the model with as many as "
         "it looks at (-D train.sequence={0}, or -D context={1})",
-        positions.taken, positions.used));
+        positions.taken, positions.used);
   }
 
   /// Takes the first `count` rows that the model gave as those from `first` on.
@@ -174,11 +174,11 @@ void requireOwnResults(Model &model, const tfm_function &forward, Rows &rows,
 void predict(const tfm_model &descriptor, const PredictCommand &command) {
   Recipe recipe = recipeOf(descriptor);
   if (!holdsArrays(recipe.data))
-    throw InputError(fmt::format(
+    throw InputError(
         "{} predicts from arrays alone, and its data is {}: `logits` writes "
         "what it makes of a text. Name arrays in `data` and build it again",
         descriptor.name,
-        recipe.data.kind.empty() ? "none" : "`" + recipe.data.kind + "`"));
+        recipe.data.kind.empty() ? "none" : "`" + recipe.data.kind + "`");
   requireNoRunFile(command.out);
   requireNotRead(command.out, command, descriptor);
   requireWrittenBy(command.out, "predict", "write to another file");

@@ -72,10 +72,9 @@ std::string nameOfPrompt(const GenerateCommand &command) {
 void requireWithinSource(size_t tokens, int64_t length,
                          const std::string &where) {
   if (static_cast<int64_t>(tokens) > length)
-    throw InputError(
-        fmt::format("{}the prompt has {} tokens, and the encoder reads {} at "
-                    "most: shorten it, or build the model for longer ones",
-                    where, tokens, length));
+    throw InputError("{}the prompt has {} tokens, and the encoder reads {} at "
+                     "most: shorten it, or build the model for longer ones",
+                     where, tokens, length);
 }
 
 void checkLength(std::span<const int32_t> prompt, const std::string &origin,
@@ -88,10 +87,10 @@ void checkLength(std::span<const int32_t> prompt, const std::string &origin,
     return;
   }
   if (options.stopWhenFull && count >= logits.context())
-    throw InputError(fmt::format(
+    throw InputError(
         "{}the prompt has {} tokens and fills the context of {}: shorten it, "
         "or let the context slide with --overflow slide",
-        where, count, logits.context()));
+        where, count, logits.context());
   if (count > logits.context() && speaks)
     say(printable(fmt::format(
         "note: {}the prompt has {} tokens; the model sees the newest {}\n",
@@ -142,7 +141,7 @@ static std::vector<Prompt> promptsFor(const GenerateCommand &command) {
             : "`prompt` is read",
         fmt::join(unread, ", "))));
   if (prompts.empty())
-    throw InputError(name + " has no prompts: write one a line");
+    throw InputError("{} has no prompts: write one a line", name);
   return prompts;
 }
 
@@ -177,7 +176,7 @@ void PromptList::read(const PromptReader &reader, std::time_t now) {
   forEach([&](size_t i) {
     Prompt &prompt = list[i];
     if (!prompt.problem.empty())
-      throw InputError(prompt.origin + ": " + prompt.problem);
+      throw InputError("{}: {}", prompt.origin, prompt.problem);
     std::string origin =
         prompt.origin.empty() ? nameOfPrompt(command) : prompt.origin;
     if (const ChatTemplate *chat = reader.chatTemplate()) {

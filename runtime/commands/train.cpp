@@ -69,10 +69,10 @@ static void requireOneTokenizer(std::span<const InitialWeights> all) {
       continue;
     std::string text = readRegularFile(path, "the tokenizer");
     if (first && text != read)
-      throw InputError(fmt::format(
+      throw InputError(
           "{} and {} have other tokenizers, and a model has one: name that of "
           "the data with --tokenizer",
-          first->path, weights.path));
+          first->path, weights.path);
     first = &weights;
     read = std::move(text);
   }
@@ -117,11 +117,9 @@ static void requireRunFolder(const tfm_model &descriptor,
   const std::string lowest = options.resume + "/model.safetensors";
   if (!options.resume.empty() && fileExists(lowest) &&
       isSameFile(options.resume, runAround(options.resume) + "/best"))
-    throw InputError(options.resume +
-                     " has the weights of a run alone, and no "
-                     "checkpoint to go on from: begin with "
-                     "them with --init " +
-                     shellWord(lowest));
+    throw InputError("{} has the weights of a run alone, and no checkpoint to "
+                     "go on from: begin with them with --init {}",
+                     options.resume, shellWord(lowest));
   bool namesNew = !options.out.empty();
   if (!namesNew && options.resume.empty())
     options.nextOut = [&descriptor] { return freeRunFolder(descriptor); };
@@ -134,22 +132,23 @@ static void requireRunFolder(const tfm_model &descriptor,
   // nor make way for it.
   if (!older.empty() && (!namesNew || options.out == options.resume ||
                          isSameFile(options.out, older)))
-    throw InputError(options.resume + " is an older checkpoint of the run in " +
-                     older + ": name the folder of a new run with --out");
+    throw InputError("{} is an older checkpoint of the run in {}: name the "
+                     "folder of a new run with --out",
+                     options.resume, older);
   if (std::string run = runAround(options.out); !run.empty())
-    throw InputError(options.out +
-                     " is a place for checkpoints of the run in " + run +
-                     ": name another folder with --out");
+    throw InputError("{} is a place for checkpoints of the run in {}: name "
+                     "another folder with --out",
+                     options.out, run);
   bool isNew = options.out != options.resume;
   if (isNew && holdsWeights(options.out) && !options.overwrite)
-    throw InputError(options.out +
-                     (holdsCheckpoint(options.out)
-                          ? " already holds a run: continue it with --resume " +
-                                shellWord(options.out)
-                          : " already holds weights: begin with them with "
-                            "--init " +
-                                shellWord(options.out)) +
-                     ", choose another --out, or pass --overwrite");
+    throw InputError("{}{}, choose another --out, or pass --overwrite",
+                     options.out,
+                     holdsCheckpoint(options.out)
+                         ? " already holds a run: continue it with --resume " +
+                               shellWord(options.out)
+                         : " already holds weights: begin with them with "
+                           "--init " +
+                               shellWord(options.out));
 
   if (!options.log.empty()) {
     requireNoRunFile(options.log);
@@ -161,9 +160,9 @@ static void requireRunFolder(const tfm_model &descriptor,
     requireTrace(options.profile, options.out);
     if (std::filesystem::path(options.profile).lexically_normal() ==
         std::filesystem::path(options.log).lexically_normal())
-      throw InputError(options.profile +
-                       " is where this run logs: write the trace to another "
-                       "file with --profile");
+      throw InputError("{} is where this run logs: write the trace to another "
+                       "file with --profile",
+                       options.profile);
   }
   if (!options.overwrite && !options.log.empty())
     requireLog(options.log);
@@ -181,7 +180,7 @@ void requireShares(const TrainSpec &train, const Processes &processes) {
     return;
   std::string other = now.adviceFor(count);
   if (!canPair)
-    throw AgreedError(fmt::format(
+    throw AgreedError(
         "{} processes cannot share a sum in pairs (train.sum = tree): {}build "
         "with -D train.sum=sequential{}",
         count,
@@ -190,12 +189,12 @@ void requireShares(const TrainSpec &train, const Processes &processes) {
                           "train.accumulate = {}, or ",
                           train.accumulate)
             : "",
-        divides ? "" : " " + other));
-  throw AgreedError(fmt::format(
+        divides ? "" : " " + other);
+  throw AgreedError(
       "{} processes cannot share the micro-batches of an update, of which "
       "there are {} (train.accumulate): start a number of them that divides "
       "it, or build with {}",
-      count, train.accumulate, other));
+      count, train.accumulate, other);
 }
 
 /// What a run has come to, as `--json` has it.
@@ -251,8 +250,8 @@ void train(const tfm_model &descriptor, TrainCommand command,
            const std::atomic<bool> &interrupt) {
   Recipe recipe = recipeOf(descriptor);
   if (!recipe.hasTrain)
-    throw InputError(std::string(descriptor.source) +
-                     " has no `train` block: add one and build it again");
+    throw InputError("{} has no `train` block: add one and build it again",
+                     descriptor.source);
   const tfm_function *trained = findFunction(descriptor, TFM_TRAIN);
   if (!trained)
     throw Model::missing(descriptor, TFM_TRAIN);
@@ -279,8 +278,9 @@ void train(const tfm_model &descriptor, TrainCommand command,
         all.push_back(weights.path);
       for (const std::string &read : all)
         if (isReadOf(*written, read))
-          throw InputError(*written + " is a file that this training reads: "
-                                      "write to another one");
+          throw InputError(
+              "{} is a file that this training reads: write to another one",
+              *written);
       requireNoneOfModel(*written, descriptor);
     }
     requireRunFolder(descriptor, options);
@@ -336,9 +336,10 @@ void train(const tfm_model &descriptor, TrainCommand command,
         "whole run",
         resumed, result.steps, *steps);
   if (result.wasComplete && out != resumed)
-    throw InputError(complete + (holdsWeights(out)
-                                     ? "; what is in " + out + " stays as it is"
-                                     : "; there is no run in " + out + " now"));
+    throw InputError("{}{}", complete,
+                     holdsWeights(out)
+                         ? "; what is in " + out + " stays as it is"
+                         : "; there is no run in " + out + " now");
   if (command.json)
     printText(jsonText(answerOf(result, out, command.processes)) + "\n");
   else if (result.wasComplete)

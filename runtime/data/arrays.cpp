@@ -127,7 +127,7 @@ private:
   };
 
   [[noreturn]] void fail(const std::string &what) const {
-    throw InputError("the data file " + path() + " " + what);
+    throw InputError("the data file {} {}", path(), what);
   }
 
   void addArray(const ArrayInput &input) {

@@ -32,7 +32,8 @@ public:
       CodePoint character = decodeUtf8(text, at);
       if (character.value < 0)
         throw InputError(
-            place(at) + ": not UTF-8 text: only a tokenizer of bytes takes it");
+            "{}: not UTF-8 text: only a tokenizer of bytes takes it",
+            place(at));
       others.insert(character.value);
       at += character.bytes;
     }

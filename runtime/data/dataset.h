@@ -162,9 +162,9 @@ void encodeData(const Tokenizer &tokenizer, std::string_view text,
   try {
     tokenizer.encode(text, ids);
   } catch (const NoToken &error) {
-    throw NoToken(place() + ": " + error.what());
+    throw NoToken("{}: {}", place(), error.what());
   } catch (const InputError &error) {
-    throw InputError(place() + ": " + error.what());
+    throw InputError("{}: {}", place(), error.what());
   }
 }
 

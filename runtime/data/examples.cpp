@@ -44,8 +44,9 @@ public:
         return std::nullopt;
       std::optional<int32_t> id = tokenizer.findText(text);
       if (!id)
-        throw InputError(std::string("the data's ") + what + " \"" + text +
-                         "\" is not one token of the tokenizer");
+        throw InputError(
+            "the data's {} \"{}\" is not one token of the tokenizer", what,
+            text);
       return id;
     };
     begin = named(spec.begin, "begin");
@@ -187,13 +188,13 @@ private:
     sourceBegins.push_back(0);
     for (Example &example : examples) {
       if (example.prompt == std::string::npos)
-        throw InputError(fmt::format(
+        throw InputError(
             "{}: the model reads prompts with its encoder, and this example "
             "has no answer behind one{}",
             example.place(spec),
             spec.answerAfter.empty()
                 ? ""
-                : " (data.answer_after is \"" + spec.answerAfter + "\")"));
+                : " (data.answer_after is \"" + spec.answerAfter + "\")");
       encodeText(example,
                  std::string_view(example.text).substr(0, example.prompt),
                  sources);
@@ -201,9 +202,9 @@ private:
         sources.push_back(*end);
       size_t length = sources.size() - sourceBegins.back();
       if (length == 0)
-        throw InputError(example.place(spec) +
-                         ": the prompt is empty: the encoder has nothing to "
-                         "read");
+        throw InputError(
+            "{}: the prompt is empty: the encoder has nothing to read",
+            example.place(spec));
       auto limit = static_cast<size_t>(sourceLength);
       if (length > limit) {
         sources.resize(sourceBegins.back() + limit);
@@ -226,11 +227,10 @@ private:
              ids);
       size_t length = ids.size() - begins.back();
       if (length > limit && (spec.kind == "sums" || spec.kind == "products"))
-        throw InputError("the data " + spec.kind + " has expressions of " +
-                         std::to_string(length) +
-                         " tokens, more than a window of sequence + 1 = " +
-                         std::to_string(limit) +
-                         ": build with a larger -D train.sequence");
+        throw InputError(
+            "the data {} has expressions of {} tokens, more than a window of "
+            "sequence + 1 = {}: build with a larger -D train.sequence",
+            spec.kind, length, limit);
       if (length > limit) {
         ids.resize(begins.back() + limit);
         ++cut;
@@ -248,16 +248,16 @@ private:
         "name a pad token in `data` and let the loss ignore it, e.g. "
         "`pad = \"#\"` and `loss = cross_entropy(ignore = \"#\")`";
     if (!areEqual)
-      throw InputError("the examples of " + origin() +
-                       " have different lengths: " + advice);
-    throw InputError(fmt::format(
+      throw InputError("the examples of {} have different lengths: {}",
+                       origin(), advice);
+    throw InputError(
         "the examples of {} have {} token{}, less than a window of sequence + "
         "1 = {}: {}{}",
         origin(), shortest, shortest == 1 ? "" : "s", limit,
         shortest > 1
             ? fmt::format("build with -D train.sequence={}, or ", shortest - 1)
             : "",
-        advice));
+        advice);
   }
 
   /// Finds the tokens of all answers: one that has a part of the prompt, too,
@@ -291,14 +291,14 @@ private:
     }
     answersFrom.push_back(answers.size());
     if (unanswered == examples.size())
-      throw InputError(fmt::format(
+      throw InputError(
           "no example of {} has an answer within its window of sequence + 1 = "
           "{} tokens, and with data.answers_only nothing else counts: {}",
           origin(), sequence + 1,
           spec.answerAfter.empty()
               ? "give answers, or build with a larger -D train.sequence"
               : "an answer follows the first \"" + spec.answerAfter +
-                    "\" (data.answer_after)"));
+                    "\" (data.answer_after)");
   }
 
   std::string origin() const {
@@ -347,11 +347,11 @@ private:
 void requireTrainingPart(const DataSpec &data, int64_t trained, int64_t count,
                          const std::string &origin) {
   if (trained == 0 && (data.validation < 1 || count == 0))
-    throw InputError(fmt::format(
+    throw InputError(
         "{} has {} example{}, too few for a training part beside "
         "data.validation = {}: add examples, or build with a smaller "
         "-D data.validation",
-        origin, count, count == 1 ? "" : "s", data.validation));
+        origin, count, count == 1 ? "" : "s", data.validation);
 }
 
 std::unique_ptr<TextDataset> openExamples(const DataRequest &request) {

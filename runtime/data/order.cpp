@@ -28,10 +28,9 @@ int64_t DataOrder::stepsOf(int64_t epochs) const {
   int64_t rows = batch * accumulate, windows = 0;
   if (__builtin_mul_overflow(epochs, data.windows(Part::Train), &windows) ||
       __builtin_add_overflow(windows, rows - 1, &windows))
-    throw InputError(
-        fmt::format("{} epochs are more steps than can be counted: "
-                    "use --steps N",
-                    epochs));
+    throw InputError("{} epochs are more steps than can be counted: "
+                     "use --steps N",
+                     epochs);
   return windows / rows;
 }
 

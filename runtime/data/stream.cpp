@@ -194,8 +194,8 @@ Parts partsOfText(const DataRequest &request) {
   auto read = [](const DataSpec &source) {
     Text whole = readText(source);
     if (isBlank(whole.text))
-      throw InputError("the data file " + source.files.front() +
-                       " has no text: it is blank");
+      throw InputError("the data file {} has no text: it is blank",
+                       source.files.front());
     return whole;
   };
   auto encode = [&](const DataSpec &source, const Text &whole,
@@ -211,7 +211,7 @@ Parts partsOfText(const DataRequest &request) {
       request.tokenizer.encode(part, ids);
     } catch (const InputError &error) {
       findProblem(whole, request.tokenizer);
-      throw InputError("the data file " + source.files.front() + ": " +
+      throw InputError("the data file {}: {}", source.files.front(),
                        error.what());
     }
     if (ids.size() < ids.capacity() / 2)
@@ -251,15 +251,14 @@ std::unique_ptr<TextDataset> openStream(const DataRequest &request) {
   int64_t tokens = (trains ? train : validation)->count();
   if (tokens <= request.sequence)
     throw InputError(
-        "the data file " + spec.files.front() +
-        " is too short: " + (trains ? "its training part" : "it") + " has " +
-        std::to_string(tokens) + (tokens == 1 ? " token" : " tokens") +
-        ", one window needs " + std::to_string(request.sequence + 1) +
-        "; use more text or build with a smaller -D train.sequence");
+        "the data file {} is too short: {} has {}{}, one window needs {}; use "
+        "more text or build with a smaller -D train.sequence",
+        spec.files.front(), trains ? "its training part" : "it", tokens,
+        tokens == 1 ? " token" : " tokens", request.sequence + 1);
   if (!spec.validationFiles.empty() && validation->count() < 2)
-    throw InputError("the data file " + spec.validationFiles.front() +
-                     " is too short to validate with: it has one token, and "
-                     "nothing follows that");
+    throw InputError("the data file {} is too short to validate with: it has "
+                     "one token, and nothing follows that",
+                     spec.validationFiles.front());
   return std::make_unique<TokenStream>(std::move(train), std::move(validation),
                                        request.sequence,
                                        request.ignore.value_or(0));

@@ -101,7 +101,7 @@ bool TableReader::takeLineEnd() {
 }
 
 void TableReader::fail(size_t at, const std::string &what) const {
-  throw InputError(path + ":" + std::to_string(at) + ": " + what);
+  throw InputError("{}:{}: {}", path, at, what);
 }
 
 } // namespace tfm

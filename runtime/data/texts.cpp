@@ -41,15 +41,14 @@ bool isGenerated(const DataSpec &data) {
 std::vector<Example> makeExpressions(const DataSpec &data) {
   bool isSum = data.kind == "sums";
   if (data.count < 1 || data.max < 1 || data.max >= 1'000'000'000)
-    throw InputError("data " + data.kind +
-                     " needs count >= 1 and 1 <= max < 10^9");
+    throw InputError("data {} needs count >= 1 and 1 <= max < 10^9", data.kind);
   // Of each no more is known yet.
   constexpr uint64_t least = sizeof(Example);
   if (static_cast<uint64_t>(data.count) > memoryLimit() / least)
-    throw InputError(fmt::format(
+    throw InputError(
         "data {} with count = {} takes at least {} bytes for each, but there "
         "is {} of memory: build it with a smaller -D data.count",
-        data.kind, data.count, least, byteText(memoryLimit())));
+        data.kind, data.count, least, byteText(memoryLimit()));
   NumpyRandom random(data.seed);
   auto bound = static_cast<uint32_t>(data.max + 1);
   std::vector<Example> examples;
@@ -107,10 +106,9 @@ public:
       areFirstMessages = areMessages;
     }
     if (areMessages != areFirstMessages)
-      throw InputError(where + ": the field " + field +
-                       (areMessages
-                            ? " is a list of messages, unlike that of "
-                            : " is no list of messages, unlike that of ") +
+      throw InputError("{}: the field {}{}{}", where, field,
+                       areMessages ? " is a list of messages, unlike that of "
+                                   : " is no list of messages, unlike that of ",
                        first);
   }
 
@@ -120,14 +118,15 @@ public:
     requireMessages(messages, where);
     tools = std::move(told);
     if (!find)
-      throw InputError(where + " has messages, of which only a chat template "
-                               "makes text: name a field with text, or write "
-                               "the alphabet out");
+      throw InputError(
+          "{} has messages, of which only a chat template makes text: name a "
+          "field with text, or write the alphabet out",
+          where);
     try {
       if (!chat)
         chat = find();
     } catch (const InputError &error) {
-      throw InputError(where + " has messages, and " + error.what());
+      throw InputError("{} has messages, and {}", where, error.what());
     }
     Example example;
     example.text = render(messages, where, /*forAnswer=*/false);
@@ -243,7 +242,7 @@ public:
       std::string where = path + ":" + std::to_string(number);
       json document = orderedJsonOf(line);
       if (document.is_discarded())
-        throw InputError(where + ": not valid JSON: " + faultOfJson(line));
+        throw InputError("{}: not valid JSON: {}", where, faultOfJson(line));
       addDocument(document, number, /*isLine=*/true, where);
     });
   }
@@ -263,8 +262,8 @@ public:
       }
       size_t tab = line.find('\t');
       if (tab == std::string_view::npos)
-        throw InputError(path + ":" + std::to_string(number) +
-                         ": a pair is a prompt, a tab and an answer");
+        throw InputError("{}:{}: a pair is a prompt, a tab and an answer", path,
+                         number);
       add(std::string(line.substr(0, tab)) + std::string(line.substr(tab + 1)),
           tab, number, /*isLine=*/true);
     });
@@ -299,16 +298,16 @@ public:
     auto where = [&] { return path + ":" + std::to_string(table.line()); };
     if (names.size() == 1 &&
         (fields.size() > 1 || names[0].find_first_of(";,\t") != names[0].npos))
-      throw InputError(where() + " names one column, " + shown(names[0]) +
-                       ": between columns stands a comma in a .csv file, a tab "
-                       "in a .tsv file");
+      throw InputError("{} names one column, {}: between columns stands a "
+                       "comma in a .csv file, a tab in a .tsv file",
+                       where(), shown(names[0]));
     std::vector<size_t> columns;
     for (const TextField &field : fields)
       columns.push_back(columnOf(names, field, where()));
     const size_t before = examples.size();
     for (auto row = table.next(); !row.empty(); row = table.next()) {
       if (row.size() != names.size())
-        throw InputError(fmt::format(
+        throw InputError(
             "{}: there {} {} column{}, but {} in the first row: {} has to "
             "stand in quotes",
             where(), row.size() == 1 ? "is" : "are", row.size(),
@@ -316,15 +315,16 @@ public:
             row.size() < names.size()
                 ? "cells are missing, or a text with a line break"
             : separator == ',' ? "a text with a comma"
-                               : "a text with a tab"));
+                               : "a text with a tab");
       std::vector<std::string> texts;
       for (size_t column : columns)
         texts.push_back(row[column]);
       addTexts(std::move(texts), table.line(), /*isLine=*/true);
     }
     if (examples.size() == before)
-      throw InputError("the data file " + path +
-                       " has no row behind the one that names its columns");
+      throw InputError(
+          "the data file {} has no row behind the one that names its columns",
+          path);
   }
 
   /// Whether any text has more than white space.
@@ -343,11 +343,11 @@ private:
       return;
     const TextField &named =
         data.prompt != DataSpec().prompt ? fields[0] : fields[1];
-    throw InputError(fmt::format(
+    throw InputError(
         "{} has lines of a prompt, a tab and an answer, and so no field {}: "
         "leave out `{}`, or name a file .csv or .tsv whose first row names its "
         "columns",
-        path, shown(named.name), named.entry));
+        path, shown(named.name), named.entry);
   }
 
   void addDocument(const json &document, size_t number, bool isLine,
@@ -399,11 +399,11 @@ private:
                     othersOf(document, field));
     const json &value = document[field.name];
     if (!isText(value))
-      throw InputError(where + ": the field " + shown(field.name) +
-                       " is no text, but " +
-                       (value.is_null()    ? "null"
-                        : value.is_array() ? "a list"
-                                           : "an object"));
+      throw InputError("{}: the field {} is no text, but {}", where,
+                       shown(field.name),
+                       value.is_null()    ? "null"
+                       : value.is_array() ? "a list"
+                                          : "an object");
     return value.is_string() ? value.get<std::string>() : value.dump();
   }
 
@@ -417,7 +417,7 @@ private:
       refuseMissing(field, where + " names no column", "but ", others);
     }
     if (std::find(found + 1, names.end(), field.name) != names.end())
-      throw InputError(where + " names two columns " + shown(field.name));
+      throw InputError("{} names two columns {}", where, shown(field.name));
     return static_cast<size_t>(found - names.begin());
   }
 
@@ -508,7 +508,7 @@ bool looksLikeJson(std::string_view text) {
 std::string readTextFile(const std::string &path) {
   std::string text = readFile(path, "the data file");
   auto fail = [&](const std::string &what) {
-    throw InputError("the data file " + path + " " + what);
+    throw InputError("the data file {} {}", path, what);
   };
   if (text.starts_with("\x1F\x8B"))
     fail("is compressed by gzip: unpack it (gunzip)");
@@ -528,7 +528,7 @@ void readFiles(const DataSpec &data, const FindChat &chat,
                std::vector<Example> &examples, std::string_view option) {
   Messages messages(chat, data.answersOnly);
   if (data.kind != "lines" && data.kind != "json" && data.kind != "pairs")
-    throw InputError("data " + data.kind + " is not supported");
+    throw InputError("data {} is not supported", data.kind);
   if (data.files.empty())
     throw InputError("the model names no data file: use --data FILE");
   for (size_t i = 0; i < data.files.size(); ++i) {
@@ -548,11 +548,11 @@ void readFiles(const DataSpec &data, const FindChat &chat,
     else
       file.readLines(documents);
     if (examples.size() == before)
-      throw InputError("the data file " + path + " is empty");
+      throw InputError("the data file {} is empty", path);
     if (!file.hasText)
-      throw InputError("the data file " + path + " has no text: all of its " +
-                       std::to_string(examples.size() - before) +
-                       " texts are blank");
+      throw InputError(
+          "the data file {} has no text: all of its {} texts are blank", path,
+          examples.size() - before);
   }
 }
 
@@ -578,9 +578,9 @@ std::string locateFile(const std::string &name, const std::string &directory,
   if (char here[PATH_MAX]; getcwd(here, sizeof here) && directory == here)
     other.clear();
   folderHas(name); // not to be found is not the same as not to be seen
-  throw InputError(std::string("cannot find ") + purpose + " " + name +
-                   (other.empty() ? "" : " (nor " + other + ")") +
-                   ": run from the folder that has it, or name its path with " +
+  throw InputError("cannot find {} {}{}: run from the folder that has it, or "
+                   "name its path with {}",
+                   purpose, name, other.empty() ? "" : " (nor " + other + ")",
                    option);
 }
 
@@ -619,8 +619,8 @@ DataSpec withMatches(DataSpec data) {
       if (matches.empty() && !other.empty())
         matches = matchesOf(inFolder(asPattern(data.directory), name));
       if (matches.empty())
-        throw InputError("no data file is like " + name +
-                         (other.empty() ? "" : " (nor like " + other + ")"));
+        throw InputError("no data file is like {}{}", name,
+                         other.empty() ? "" : " (nor like " + other + ")");
       all.insert(all.end(), matches.begin(), matches.end());
     }
     *files = std::move(all);
@@ -702,7 +702,7 @@ Text readText(const DataSpec &data) {
         locateFile(name, data.directory, "the data file", "--data");
     std::string part = readTextFile(path);
     if (part.empty())
-      throw InputError("the data file " + path + " is empty");
+      throw InputError("the data file {} is empty", path);
     all.files.push_back({path, all.text.size()});
     if (all.text.empty())
       all.text = std::move(part);

@@ -65,10 +65,10 @@ TokenFile::TokenFile(std::string name, int64_t vocabulary)
   else
     kept = readFile(path, "the data file");
   if (fileBytes() == 0)
-    throw InputError("the data file " + path + " is empty");
+    throw InputError("the data file {} is empty", path);
   readHeader();
   if (ids == 0)
-    throw InputError("the data file " + path + " has no token ids");
+    throw InputError("the data file {} has no token ids", path);
   checkIds();
 }
 
@@ -124,8 +124,8 @@ void TokenFile::readHeader() {
     return;
   width = vocabulary > 65536 ? 4 : 2;
   if (fileBytes() % width != 0)
-    throw InputError(fmt::format(
-        "the data file {} is not made of {}-bit token ids", path, 8 * width));
+    throw InputError("the data file {} is not made of {}-bit token ids", path,
+                     8 * width);
   ids = static_cast<int64_t>(fileBytes() / width);
   requireNoHalves();
 }
@@ -138,17 +138,17 @@ void TokenFile::requireNoHalves() const {
   for (uint64_t i = 0; i < count; ++i)
     (i % 2 == 0 ? even : odd) |= numberAt(some.data() + i * width, width);
   if (count >= 64 && even != 0 && odd == 0)
-    throw InputError(fmt::format(
+    throw InputError(
         "the data file {} looks like ids of {} bits or more, where {} are read "
         "for a vocabulary of {}: every second one is 0. Write it by "
         "ids.astype(numpy.uint{}).tofile(FILE), or of any type by "
         "numpy.save(\"FILE.npy\", ids)",
-        path, 16 * width, 8 * width, vocabulary, 8 * width));
+        path, 16 * width, 8 * width, vocabulary, 8 * width);
 }
 
 void TokenFile::readNumpyHeader() {
   auto fail = [&](const std::string &why) {
-    throw InputError("the data file " + path + " " + why);
+    throw InputError("the data file {} {}", path, why);
   };
   const std::string cutOff = "is cut off: it ends within its header";
   // The magic, two bytes of the version, the length of the dictionary.
@@ -201,27 +201,26 @@ bool TokenFile::readLlmcHeader() {
     return false;
   readBytes(start.data(), start.size(), 0);
   if (std::string_view(start.data(), 4) == "PK\3\4")
-    throw InputError("the data file " + path +
-                     " is a zip file, such as NumPy's .npz: save its ids as "
-                     ".npy");
+    throw InputError("the data file {} is a zip file, such as NumPy's .npz: "
+                     "save its ids as .npy",
+                     path);
   const auto *form =
       std::ranges::find(llmcForms, numberAt(start.data(), 4), &LlmcForm::magic);
   if (form == std::end(llmcForms))
     return false;
   if (uint64_t version = numberAt(start.data() + 4, 4);
       version != form->version)
-    throw InputError(fmt::format("the data file {}, one of llm.c's, is of "
-                                 "version {}: what is read is version {}",
-                                 path, version, form->version));
+    throw InputError("the data file {}, one of llm.c's, is of "
+                     "version {}: what is read is version {}",
+                     path, version, form->version);
   begin = llmcHeaderBytes;
   width = form->width;
   uint64_t count = numberAt(start.data() + 8, 4),
            there = fileBytes() < begin ? 0 : (fileBytes() - begin) / width;
   if (count > there)
-    throw InputError(
-        fmt::format("the data file {}, one of llm.c's, is cut off: it should "
-                    "have {} token ids, and has {}",
-                    path, count, there));
+    throw InputError("the data file {}, one of llm.c's, is cut off: it should "
+                     "have {} token ids, and has {}",
+                     path, count, there);
   ids = static_cast<int64_t>(count);
   return true;
 }
@@ -239,11 +238,11 @@ void TokenFile::checkIds() const {
 }
 
 void TokenFile::failOfId(int64_t place, const std::string &id) const {
-  throw InputError(fmt::format(
+  throw InputError(
       "the data file {} has the token id {} at place {} (byte {}), but the "
       "vocabulary has {} tokens: write it with this model's tokenizer",
       path, id, place, begin + static_cast<uint64_t>(place) * width,
-      vocabulary));
+      vocabulary);
 }
 
 void TokenFile::readBytes(void *out, uint64_t count, uint64_t position) const {

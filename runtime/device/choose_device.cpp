@@ -56,9 +56,9 @@ tfm_model modelFor(const tfm_model &model, std::string_view device, bool runs) {
   if (device == "cpu")
     return only(model, false);
   if (onGpu.variant_count == 0)
-    throw InputError("--device " + std::string(device) + ", but " + model.name +
-                     " was built for CPUs alone: build it with `tfmc build "
-                     "--target cuda`");
+    throw InputError("--device {}, but {} was built for CPUs alone: build it "
+                     "with `tfmc build --target cuda`",
+                     device, model.name);
   return onGpu;
 }
 

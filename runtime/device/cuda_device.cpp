@@ -79,9 +79,9 @@ int countGpus(const CudaDriver &driver) {
 CudaProperties findGpu(const CudaDriver &driver, int number) {
   int count = countGpus(driver);
   if (number >= count)
-    throw InputError("there is no GPU cuda:" + std::to_string(number) +
-                     ", the last one is cuda:" + std::to_string(count - 1) +
-                     ": take that, or run with --device cpu");
+    throw InputError("there is no GPU cuda:{}, the last one is cuda:{}: take "
+                     "that, or run with --device cpu",
+                     number, count - 1);
   CudaProperties gpu;
   gpu.number = number;
   driver.check(driver.call.cuDeviceGet(&gpu.device, number), "find its GPU");

@@ -97,9 +97,9 @@ std::string CudaDriver::nameOf(cuda::Result result) const {
 
 void CudaDriver::check(cuda::Result result, const char *what) const {
   if (result != cuda::success)
-    throw DeviceError("the NVIDIA driver cannot " + std::string(what) +
-                      (device.empty() ? "" : " on " + device) + ": " +
-                      nameOf(result) + withoutGpu);
+    throw DeviceError("the NVIDIA driver cannot {}{}: {}{}", what,
+                      device.empty() ? "" : " on " + device, nameOf(result),
+                      withoutGpu);
 }
 
 } // namespace tfm

@@ -92,11 +92,11 @@ static tfm_model likeAll(const tfm_model &own, const tfm_model &model,
   if (without == onGpu.end() || with == onGpu.end())
     return own;
   if (processes.sum(device != "auto") > 0)
-    throw AgreedError(fmt::format(
+    throw AgreedError(
         "{} computes on a GPU, and {} does not: give all of them the same "
         "--device",
         processes.name(static_cast<int>(with - onGpu.begin())),
-        processes.name(static_cast<int>(without - onGpu.begin()))));
+        processes.name(static_cast<int>(without - onGpu.begin())));
   if (processes.isFirst())
     say(fmt::format("note: no GPU is used: {} has none that runs this build\n",
                     processes.name(static_cast<int>(without - onGpu.begin()))));

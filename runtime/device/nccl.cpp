@@ -20,11 +20,11 @@ static constexpr const char *library = "libnccl.so.2";
 Nccl::Nccl() {
   void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   auto refuse = [](const std::string &why) {
-    throw InputError(fmt::format(
+    throw InputError(
         "GPUs of several processes exchange gradients by NCCL, and {}: install "
         "it (NVIDIA's package libnccl2, or nvidia-nccl-cu12 of pip, with its "
         "folder in LD_LIBRARY_PATH), or run with --device cpu",
-        why));
+        why);
   };
   if (!handle)
     refuse(fmt::format("it cannot be loaded ({})", dlerror()));
@@ -48,9 +48,9 @@ void Nccl::check(nccl::Result result, const char *what,
     return;
   const char *more = call.ncclGetLastError(communicator);
   bool hasMore = more && *more;
-  throw DeviceError(fmt::format(
-      "NCCL cannot {}: {}{}{}{}", what, call.ncclGetErrorString(result),
-      hasMore ? " (" : "", hasMore ? more : "", hasMore ? ")" : ""));
+  throw DeviceError("NCCL cannot {}: {}{}{}{}", what,
+                    call.ncclGetErrorString(result), hasMore ? " (" : "",
+                    hasMore ? more : "", hasMore ? ")" : "");
 }
 
 NcclLink::NcclLink(const CudaDriver &driver, cuda::DeviceNumber gpu,
@@ -82,10 +82,10 @@ void NcclLink::requireOwnGpus(cuda::DeviceNumber gpu) const {
   for (size_t i = 0; all.begin() + i < all.end(); ++i)
     for (size_t j = 0; j < i; ++j)
       if (all[i] == all[j])
-        throw AgreedError(fmt::format(
+        throw AgreedError(
             "{} and {} have the same GPU: start a process for each GPU",
             processes.name(static_cast<int>(j)),
-            processes.name(static_cast<int>(i))));
+            processes.name(static_cast<int>(i)));
 }
 
 void NcclLink::ask(std::span<const Share> shares, bool sums) {

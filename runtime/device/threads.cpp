@@ -73,8 +73,8 @@ ThreadPool::ThreadPool(int count)
       workers.emplace_back([this, i] { work(i); });
   } catch (const std::system_error &error) {
     stop();
-    throw InputError("cannot start " + std::to_string(count) +
-                     " threads: use fewer of them with --threads");
+    throw InputError(
+        "cannot start {} threads: use fewer of them with --threads", count);
   }
 }
 

@@ -117,10 +117,9 @@ const tfm_variant &chooseVariant(const tfm_model &model,
     if (isRefusedTiles(variant, machine))
       throw InputError(
           "the system does not let this program use the processor's tiles "
-          "(AMX), which its code for " +
-          std::string(name) +
-          " needs; build it with code without them, too: `tfmc build --cpu " +
-          std::string(name.substr(0, name.rfind("+amx"))) + "`");
+          "(AMX), which its code for {} needs; build it with code without "
+          "them, too: `tfmc build --cpu {}`",
+          name, name.substr(0, name.rfind("+amx")));
     std::string lacks = missingFeatures(variant.features, machine);
     if (i == 0 ||
         std::ranges::count(lacks, ',') <= std::ranges::count(lacking, ',')) {
@@ -130,12 +129,12 @@ const tfm_variant &chooseVariant(const tfm_model &model,
   }
   throw InputError(
       "this processor lacks instructions that the program was compiled for "
-      "(" +
-      least + ": " + lacking + "); " +
-      (suffices(machine)
-           ? "build it on this machine, or for others of its kind with `tfmc "
-             "build --cpu portable`"
-           : "no build runs on it: AVX2 and FMA are the least"));
+      "({}: {}); {}",
+      least, lacking,
+      suffices(machine)
+          ? "build it on this machine, or for others of its kind with `tfmc "
+            "build --cpu portable`"
+          : "no build runs on it: AVX2 and FMA are the least");
 }
 
 tfm_model withoutCode(const tfm_model &model) {

@@ -85,11 +85,10 @@ std::vector<Corrected> correctedLayers(const Model &model,
   std::vector<std::vector<std::string>> names;
   std::optional<WeightFiles> published;
   if (!source.empty() && isOfLargerModel(source, model.descriptor()))
-    throw InputError(source + " is of a larger model than " +
-                     model.descriptor().name +
-                     ", and PEFT has other names for its tensors: export with "
-                     "--merge, or begin training with an export of " +
-                     source);
+    throw InputError(
+        "{} is of a larger model than {}, and PEFT has other names for its "
+        "tensors: export with --merge, or begin training with an export of {}",
+        source, model.descriptor().name, source);
   if (!source.empty())
     names = storedNames(tensors, published.emplace(source));
   std::map<std::string, size_t> places;
@@ -104,18 +103,20 @@ std::vector<Corrected> correctedLayers(const Model &model,
     const json &terms = correction.at("terms"), &pair = terms[0].at("factors");
     const std::string part = ".weight";
     if (correction.contains("shared"))
-      throw InputError("something else reads " + own +
-                       ", too, or what corrects it (it is tied), which PEFT "
-                       "does not know: train without this correction");
+      throw InputError(
+          "something else reads {}, too, or what corrects it (it is tied), "
+          "which PEFT does not know: train without this correction",
+          own);
     if (terms.size() != 1)
-      throw InputError(fmt::format("{} has {} corrections, and PEFT knows one "
-                                   "of a layer: export with --merge",
-                                   own, terms.size()));
+      throw InputError("{} has {} corrections, and PEFT knows one "
+                       "of a layer: export with --merge",
+                       own, terms.size());
     if (pair.size() != 2 || !pair[0]["transposed"] || !pair[1]["transposed"] ||
         !weight.ends_with(part))
-      throw InputError(own + " has another correction than one of two tensors, "
-                             "[rank, inputs] and [outputs, rank], as PEFT has "
-                             "them: export with --merge");
+      throw InputError(
+          "{} has another correction than one of two tensors, [rank, inputs] "
+          "and [outputs, rank], as PEFT has them: export with --merge",
+          own);
     weight.resize(weight.size() - part.size());
     Corrected &layer = layers.emplace_back();
     layer.module = std::move(weight);
@@ -140,15 +141,13 @@ std::vector<Corrected> correctedLayers(const Model &model,
                      "export the adapter with that one");
   if (!others.empty())
     throw InputError("an adapter holds corrections alone, and this build "
-                     "trains others, too: " +
-                     listed(others) +
-                     ". Export with --merge, or train the corrections alone "
-                     "(train.only)");
+                     "trains others, too: {}. Export with --merge, or train "
+                     "the corrections alone (train.only)",
+                     listed(others));
   if (!changed.empty())
     throw InputError("an adapter holds corrections alone, and these weights "
-                     "have others than " +
-                     source + ", too: " + listed(changed) +
-                     ". Export with --merge");
+                     "have others than {}, too: {}. Export with --merge",
+                     source, listed(changed));
   return layers;
 }
 
@@ -219,8 +218,9 @@ void exportAdapter(const Model &model, const std::string &weights,
   const std::vector<std::string> paths = adapterFiles(out);
   for (const char *name : {"/config.json", "/model.safetensors"})
     if (fileExists(out + name))
-      throw InputError(out + " holds a model, which would be loaded with the "
-                             "adapter: export to another folder");
+      throw InputError("{} holds a model, which would be loaded with the "
+                       "adapter: export to another folder",
+                       out);
   if (!overwrite)
     requireExported(paths[0], paths[1]);
   std::vector<FloatTensor> tensors;

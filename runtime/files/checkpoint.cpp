@@ -124,9 +124,9 @@ void requireCheckpoint(const std::string &folder) {
     return;
   bool isRun = fileExists(folder + "/" + checkpointFiles[0]) ||
                !olderSteps(folder).empty();
-  throw InputError(folder + " holds no checkpoint (" + missing +
-                   (count > 1 ? " are missing)" : " is missing)") +
-                   (isRun ? wayOut(folder) : ""));
+  throw InputError("{} holds no checkpoint ({}{}{}", folder, missing,
+                   count > 1 ? " are missing)" : " is missing)",
+                   isRun ? wayOut(folder) : "");
 }
 
 /// Throws where a file of tensors is not the one of this state.
@@ -134,13 +134,14 @@ void requireOfState(const SafetensorsReader &file, const RunState &state,
                     const std::string &checksum) {
   std::string step = metadataOf(file, "step");
   if (step != std::to_string(state.step))
-    throw InputError(file.path() +
-                     (step.empty() ? " names no step" : " is of step " + step) +
-                     ", but state.json of step " + std::to_string(state.step) +
-                     ": it was not written by this run");
+    throw InputError(
+        "{}{}, but state.json of step {}: it was not written by this run",
+        file.path(), step.empty() ? " names no step" : " is of step " + step,
+        state.step);
   if (!checksum.empty() && file.headerChecksum() != checksum)
-    throw InputError(file.path() + " is not the file that state.json was "
-                                   "written with: one of them was replaced");
+    throw InputError("{} is not the file that state.json was written with: one "
+                     "of them was replaced",
+                     file.path());
 }
 
 void requireLogOf(const std::string &folder, const RunState &state) {
@@ -149,33 +150,33 @@ void requireLogOf(const std::string &folder, const RunState &state) {
   if (state.logBytes == 0 && (hasChecksum || !fileExists(path)))
     return;
   if (state.logBytes == 0)
-    throw InputError(fmt::format("{}/state.json counts nothing of {}, which "
-                                 "would be lost: move it away, or name another "
-                                 "log with --log",
-                                 folder, path));
+    throw InputError("{}/state.json counts nothing of {}, which "
+                     "would be lost: move it away, or name another "
+                     "log with --log",
+                     folder, path);
   if (!isRegularFile(path)) // a pipe would wait
-    throw InputError(fmt::format("{} is missing, of which state.json counts {} "
-                                 "bytes: bring it back, or name another "
-                                 "log with --log",
-                                 path, state.logBytes));
+    throw InputError("{} is missing, of which state.json counts {} "
+                     "bytes: bring it back, or name another "
+                     "log with --log",
+                     path, state.logBytes);
   std::string log = readFile(path, "the run's log", state.logBytes);
   if (log.size() < state.logBytes)
-    throw InputError(fmt::format("{} has {} bytes, of which state.json counts "
-                                 "{}: bring the others back, or name another "
-                                 "log with --log",
-                                 path, log.size(), state.logBytes));
+    throw InputError("{} has {} bytes, of which state.json counts "
+                     "{}: bring the others back, or name another "
+                     "log with --log",
+                     path, log.size(), state.logBytes);
   // An earlier version has no checksum, but ended with a line, too.
   if (!hasChecksum && !log.ends_with('\n'))
-    throw InputError(fmt::format(
+    throw InputError(
         "{}/state.json is damaged: the {} bytes of {} that it counts end "
         "within a line",
-        folder, state.logBytes, path));
+        folder, state.logBytes, path);
   if (hasChecksum && checksumOf(log) != state.logChecksum)
-    throw InputError(fmt::format(
+    throw InputError(
         "{} is damaged: its first {} bytes are not what was written there "
         "(their checksum is that of other bytes): bring them back, or name "
         "another log with --log",
-        path, state.logBytes));
+        path, state.logBytes);
 }
 
 /// A checkpoint of another model or optimizer: no other one of the same run
@@ -191,12 +192,12 @@ void requireOptimizer(const std::string &folder, const RunState &state,
   const std::string kind = recipeOf(model).train.optimizer.kind;
   auto isSgd = [](const std::string &name) { return name == "sgd"; };
   if (!state.optimizer.empty() && isSgd(state.optimizer) != isSgd(kind))
-    throw OtherModel(fmt::format(
+    throw OtherModel(
         "the run in {0} was trained by {1}, and this build trains by {2} "
         "(train.optimizer), which cannot go on from the state of another: "
         "begin anew from its weights with --init {0} --out NEW, or build with "
         "{1}",
-        folder, state.optimizer, kind));
+        folder, state.optimizer, kind);
 }
 
 /// Throws where the run trained other parameters than this build does
@@ -210,12 +211,12 @@ void requireSameTrained(const std::string &folder,
     bool isTrained = model.hasState(parameter, 0);
     if (wasTrained == isTrained || !hasMoments || !weights.find(parameter.name))
       continue;
-    throw OtherModel(fmt::format(
+    throw OtherModel(
         "the run in {0} {1} {2}, which this build {3} (train.only): begin anew "
         "from its weights with --init {0} --out NEW, or build with what it "
         "trained",
         folder, wasTrained ? "trained" : "did not train", parameter.name,
-        isTrained ? "trains" : "does not train"));
+        isTrained ? "trains" : "does not train");
   }
 }
 
@@ -226,8 +227,8 @@ RunState readCheckpoint(const std::string &folder, Model &model) {
   RunState state =
       parseState(readRegularFile(path, "the checkpoint's state"), path);
   if (state.model != model.descriptor().name)
-    throw OtherModel(fmt::format("{} is of the model {}, this is {}: {}", path,
-                                 state.model, model.descriptor().name, remedy));
+    throw OtherModel("{} is of the model {}, this is {}: {}", path, state.model,
+                     model.descriptor().name, remedy);
   requireOptimizer(folder, state, model.descriptor());
   SafetensorsReader weights(folder + "/model.safetensors");
   SafetensorsReader optimizer(folder + "/optimizer.safetensors");
@@ -237,9 +238,9 @@ RunState readCheckpoint(const std::string &folder, Model &model) {
   for (const FloatTensor &tensor : stateTensors(model)) {
     const TensorEntry *entry = optimizer.find(tensor.name);
     if (!entry || entry->shape != tensor.shape)
-      throw OtherModel(fmt::format(
-          "{} does not fit this model: {} {}: {}", optimizer.path(),
-          tensor.name, entry ? "has another shape" : "is missing", remedy));
+      throw OtherModel("{} does not fit this model: {} {}: {}",
+                       optimizer.path(), tensor.name,
+                       entry ? "has another shape" : "is missing", remedy);
   }
   loadParameters(model, WeightFiles(weights.path()));
   for (const tfm_parameter &parameter : model.parameters())
@@ -250,8 +251,8 @@ RunState readCheckpoint(const std::string &folder, Model &model) {
       PendingWrite<float> state = model.writeState(parameter, i);
       optimizer.readFloats(name, *optimizer.find(name), state.values().data());
       if (!isFinite(state.values()))
-        throw InputError(optimizer.path() + " is damaged: " + name +
-                         " has values that are not finite");
+        throw InputError("{} is damaged: {} has values that are not finite",
+                         optimizer.path(), name);
     }
   return state;
 }
@@ -302,7 +303,7 @@ RunState loadCheckpoint(const std::string &folder, Model &model,
       bool isReplaced = isLocked(folder) &&
                         (isBetweenCheckpoints(folder) || writtenAt() != before);
       if (!isReplaced || tries == mostTries)
-        throw InputError(error.what() + wayOut(folder));
+        throw InputError("{}{}", error.what(), wayOut(folder));
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
   }
@@ -338,8 +339,9 @@ void requireNoOther(const RunFolder &run, const std::string &name,
   std::string path = run.file(name);
   if (fileExists(path) && !fileExists(run.file("log.jsonl")) &&
       readRegularFile(path, "the tokenizer there") != text)
-    throw InputError(path + " is not of a run, and would be lost: choose "
-                            "another --out, or pass --overwrite");
+    throw InputError("{} is not of a run, and would be lost: choose another "
+                     "--out, or pass --overwrite",
+                     path);
 }
 
 /// A tokenizer as this version writes it; empty where it cannot be read.
@@ -365,10 +367,9 @@ std::string tokenizerOfResumed(const std::string &resumed,
   std::string expected = metadataOf(
       SafetensorsReader(resumed + "/model.safetensors"), tokenizerKey);
   if (checksumOf(json) != expected && (isThere || !expected.empty()))
-    throw InputError("the run in " + resumed +
-                     " has a tokenizer of its own: train with another one in "
-                     "a new run, --init " +
-                     shellWord(resumed) + " --out NEW");
+    throw InputError("the run in {} has a tokenizer of its own: train with "
+                     "another one in a new run, --init {} --out NEW",
+                     resumed, shellWord(resumed));
   return json;
 }
 
@@ -395,9 +396,10 @@ void requireTokenizerOfRun(const std::string &path,
     return; // whoever loads the weights says so
   }
   if (!expected.empty() && checksumOf(content) != expected)
-    throw InputError(path + " is damaged: it is not what was written there "
-                            "(its checksum is that of other bytes). Name the "
-                            "tokenizer of these weights with --tokenizer");
+    throw InputError(
+        "{} is damaged: it is not what was written there (its checksum is that "
+        "of other bytes). Name the tokenizer of these weights with --tokenizer",
+        path);
 }
 
 std::string notFinite(const Model &model) {
@@ -458,14 +460,14 @@ void checkSpace(const RunFolder &run, const Model &model,
   uint64_t needed = bytesToCome(model, needs, block);
   uint64_t available = uint64_t{status.f_bavail} * block;
   if (available < needed)
-    throw InputError(fmt::format(
+    throw InputError(
         "the disk of {} has {} left, but this training may take {} there, for "
         "{} checkpoint{} at a time{} and {} of texts and logs: free some space "
         "or choose another --out",
         run.path(), byteText(available), byteText(needed), needs.checkpoints,
         needs.checkpoints == 1 ? "" : "s",
         needs.savesBest ? ", the best weights" : "",
-        byteText(needs.otherBytes)));
+        byteText(needs.otherBytes));
 }
 
 } // namespace tfm

@@ -60,14 +60,14 @@ std::string configOf(const std::string &source, const std::string &weights,
                                     : adaptConfig(source, descriptor);
   const std::string init = source.empty() ? beganWith(weights) : "";
   if (text.empty())
-    throw InputError(
-        std::string("what config.json is to say of ") + descriptor.name +
-        " is unknown: " +
-        (init.empty() ? "these weights did not begin with a folder that has "
-                        "one (--init)"
-                      : notThere(init)) +
-        ", and " + descriptor.source +
-        " names no `family`. Export to a .safetensors file");
+    throw InputError("what config.json is to say of {} is unknown: {}, and {} "
+                     "names no `family`. Export to a .safetensors file",
+                     descriptor.name,
+                     init.empty()
+                         ? "these weights did not begin with a folder that has "
+                           "one (--init)"
+                         : notThere(init),
+                     descriptor.source);
   if (!init.empty())
     say("note: " + printable(notThere(init)) +
         ": names and configuration are those of the family\n");
@@ -183,9 +183,9 @@ void requireExported(const std::string &weights, const std::string &other) {
     return;
   for (const std::string &path : {weights, other})
     if (fileExists(path))
-      throw InputError(path + " is not known to be written by `export`, and "
-                              "would be lost: export to another folder, or "
-                              "pass --overwrite");
+      throw InputError("{} is not known to be written by `export`, and would "
+                       "be lost: export to another folder, or pass --overwrite",
+                       path);
 }
 
 std::string exportedWeights(const std::string &out) {
@@ -215,13 +215,15 @@ void exportFolder(const Model &model, std::vector<FloatTensor> tensors,
   // It would be read before, or beside, what is written.
   const std::string index = out + "/model.safetensors.index.json";
   if (fileExists(index))
-    throw InputError(index + " says that there are other weights: export to "
-                             "another folder");
+    throw InputError(
+        "{} says that there are other weights: export to another folder",
+        index);
   const std::string source = publishedFolderOf(weights);
   for (const std::string &from : {source, folderOfWeights(weights)})
     if (!from.empty() && isSameFile(from, out))
-      throw InputError(out + " is where the weights come from, and would be "
-                             "overwritten: export to another folder");
+      throw InputError("{} is where the weights come from, and would be "
+                       "overwritten: export to another folder",
+                       out);
   if (!overwrite)
     requireExported(out + weightsName, out + configName);
   // A run has its tokenizer in one file; in a folder it may be in several.
@@ -241,9 +243,9 @@ void exportFolder(const Model &model, std::vector<FloatTensor> tensors,
   for (const char *name : companions) {
     const std::string target = out + "/" + name;
     if (fileExists(target) && !texts.contains(target))
-      throw InputError(target + " is of another model, and would be read with "
-                                "these weights: remove it, or export to "
-                                "another folder");
+      throw InputError("{} is of another model, and would be read with these "
+                       "weights: remove it, or export to another folder",
+                       target);
     if (!overwrite)
       requireExported(out + weightsName, target);
   }
@@ -257,12 +259,12 @@ void exportFolder(const Model &model, std::vector<FloatTensor> tensors,
     const bool isPart = isOfLargerModel(source, model.descriptor());
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (!published.tensors().contains(names[i].front()))
-        throw InputError("the model has " + tensors[i].name + ", and " +
-                         source +
-                         " has not: its config.json tells of a model without "
-                         "it. Export to a .safetensors file, of one of its "
-                         "members with --part, or where it corrects a layer "
-                         "(`LoRA`) with --merge");
+        throw InputError(
+            "the model has {}, and {} has not: its config.json tells of a "
+            "model without it. Export to a .safetensors file, of one of its "
+            "members with --part, or where it corrects a layer (`LoRA`) with "
+            "--merge",
+            tensors[i].name, source);
       // Alone it has the names of its own class.
       if (isPart)
         names[i] = {tensors[i].name};

@@ -42,10 +42,11 @@ json ggufOf(const std::string &family, const std::string &path) {
   json table = family.empty() ? json::object() : json::parse(family);
   if (!table.contains("gguf"))
     throw InputError(
-        path + ": what its tensors are called in this model is unknown, as " +
-        (family.empty() ? "the model's file names no `family`"
-                        : "its family tells nothing of gguf files") +
-        ": import it (`tfmc import`), or name a safetensors file or a folder");
+        "{}: what its tensors are called in this model is unknown, as {}: "
+        "import it (`tfmc import`), or name a safetensors file or a folder",
+        path,
+        family.empty() ? "the model's file names no `family`"
+                       : "its family tells nothing of gguf files");
   return table["gguf"];
 }
 
@@ -511,8 +512,7 @@ private:
     else if (means("null"))
       place(key) = nullptr;
     else if (!rule.value("optional", false) && !means("else"))
-      throw InputError("no value of " + key + " says that `" + name +
-                       "` is none");
+      throw InputError("no value of {} says that `{}` is none", key, name);
   }
 
   void writeWord(const std::string &key, const json &rule, const json &value) {
@@ -535,8 +535,8 @@ private:
         place(key) = list.is_array() ? list : json(word);
         return;
       }
-    throw InputError("no value of " + key + " says that `" +
-                     rule["sets"].get<std::string>() + "` is " + shown(value));
+    throw InputError("no value of {} says that `{}` is {}", key,
+                     rule["sets"].get<std::string>(), shown(value));
   }
 
   void writePattern(const std::string &key, const json &rule,

@@ -112,7 +112,7 @@ std::string ruleProblem(const json &rule) {
 }
 
 [[noreturn]] void wrongTable(const std::string &file, const std::string &what) {
-  throw InputError("the family " + file + " " + what);
+  throw InputError("the family {} {}", file, what);
 }
 
 /// What is wrong with a rule for a tensor of a gguf file, or nothing.

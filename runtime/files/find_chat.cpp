@@ -77,8 +77,8 @@ ChatTemplate findChat(const std::string &named, const std::string &weights,
   }
   throw InputError("there is no chat template: neither chat_template.jinja nor "
                    "a chat_template in tokenizer_config.json stands beside the "
-                   "tokenizer" +
-                   without + "; name its folder with --tokenizer");
+                   "tokenizer{}; name its folder with --tokenizer",
+                   without);
 }
 
 } // namespace tfm

@@ -87,9 +87,10 @@ Found open(const tfm_model &model, const Recipe &recipe,
       return openFile(request.named, readFile(request.named, "the tokenizer"));
     Found found = openFolder(request.named, kind);
     if (!found.tokenizer)
-      throw InputError("there is no tokenizer in " + request.named +
-                       ": it has neither tokenizer.json nor tokenizer.model "
-                       "nor vocab.json and merges.txt");
+      throw InputError(
+          "there is no tokenizer in {}: it has neither tokenizer.json nor "
+          "tokenizer.model nor vocab.json and merges.txt",
+          request.named);
     return found;
   }
   if (isFolder(request.weights))
@@ -108,10 +109,9 @@ Found open(const tfm_model &model, const Recipe &recipe,
   if (request.idsWithout)
     if (int64_t size = vocabularyOf(model); size > 0)
       return {makeIdsTokenizer(size), ""};
-  throw InputError(std::string(model.name) +
-                   " has no tokenizer: name one with --tokenizer "
-                   "tokenizer.json, or add a `tokenizer` to " +
-                   model.source);
+  throw InputError("{} has no tokenizer: name one with --tokenizer "
+                   "tokenizer.json, or add a `tokenizer` to {}",
+                   model.name, model.source);
 }
 
 } // namespace
@@ -143,17 +143,17 @@ TokenizerPtr findTokenizer(const tfm_model &model, const Recipe &recipe,
   int64_t size = found.tokenizer->size();
   int64_t built = recipe.tokenizer.size;
   if (built > 0 && size != built)
-    throw InputError(fmt::format(
+    throw InputError(
         "{} has {} tokens, but {} was built for one with {}: "
         "name that one with --tokenizer, or build the model again with this "
         "one",
-        found.name, size, model.name, built));
+        found.name, size, model.name, built);
   if (vocabulary > 0 && size > vocabulary)
     throw InputError(
-        fmt::format("{} has {} tokens, but {} has a vocabulary of {}: name the "
-                    "tokenizer of these weights, or a copy without the tokens "
-                    "from {} on, with --tokenizer",
-                    found.name, size, model.name, vocabulary, vocabulary));
+        "{} has {} tokens, but {} has a vocabulary of {}: name the "
+        "tokenizer of these weights, or a copy without the tokens "
+        "from {} on, with --tokenizer",
+        found.name, size, model.name, vocabulary, vocabulary);
   return std::move(found.tokenizer);
 }
 

@@ -201,9 +201,9 @@ std::optional<ConfigComparison> compareConfig(const std::string &path,
   json config = isOneFile ? GgufReader(path).config(ggufOf(model.family, path))
                           : jsonOf(text);
   if (!config.is_object())
-    throw InputError(file + " " + isNoObject(text) +
-                     ", so whether the model is that of these weights is "
-                     "unknown: copy or download it again, or remove it");
+    throw InputError("{} {}, so whether the model is that of these weights is "
+                     "unknown: copy or download it again, or remove it",
+                     file, isNoObject(text));
   std::string table = model.family;
   if (table.empty() && model.tableFor &&
       config.value("model_type", json()).is_string())
@@ -262,7 +262,7 @@ std::string writeConfig(const tfm_model &model) {
     problem = std::string("\n  ") + error.what();
   }
   if (!problem.empty())
-    throw InputError("no config.json of its family describes this model:" +
+    throw InputError("no config.json of its family describes this model:{}",
                      problem);
   return config.dump(2) + "\n";
 }
@@ -331,9 +331,9 @@ std::string requireConfig(const std::string &weights, const tfm_model &model) {
       "{} is of another model than {}, which would compute something else with "
       "these weights:",
       comparison->path, model.name);
-  throw InputError(message + differences(comparison->keys) +
-                   "\nIf it is the file that is wrong, correct it "
-                   "or take the key out");
+  throw InputError(
+      "{}{}\nIf it is the file that is wrong, correct it or take the key out",
+      message, differences(comparison->keys));
 }
 
 } // namespace tfm

@@ -111,9 +111,9 @@ void add(Model &model, const Parameters &parameters, const json &term,
 json correctionsOf(const tfm_model &model) {
   json facts = json::parse(recipeOf(model).facts);
   if (!facts.contains("corrections"))
-    throw InputError(std::string("there are no corrections: ") + model.name +
-                     " adds to no product of a weight a product of others, as "
-                     "`LoRA` does");
+    throw InputError("there are no corrections: {} adds to no product of a "
+                     "weight a product of others, as `LoRA` does",
+                     model.name);
   return std::move(facts["corrections"]);
 }
 

@@ -77,10 +77,10 @@ void requirePart(const tfm_model &model, const std::string &part) {
         parts.insert(name.substr(0, dot));
   }
   const std::string meant = closest(part, {parts.begin(), parts.end()});
-  throw InputError(fmt::format(
+  throw InputError(
       "{} has no part `{}`: its parts are {}, and what they have within{}",
       model.name, part, fmt::join(parts, ", "),
-      meant.empty() ? "" : ". Did you mean `" + meant + "`?"));
+      meant.empty() ? "" : ". Did you mean `" + meant + "`?");
 }
 
 InitialWeights InitialWeights::parse(const std::string &text) {
@@ -99,23 +99,23 @@ void requireApart(const tfm_model &model,
   for (size_t i = 0; i < weights.size(); ++i) {
     const auto &[part, path] = weights[i];
     if (part.empty())
-      throw InputError(fmt::format("--init {} is for the whole model: beside "
-                                   "another one name the part that it is for, "
-                                   "--init PART={}",
-                                   path, path));
+      throw InputError("--init {} is for the whole model: beside "
+                       "another one name the part that it is for, "
+                       "--init PART={}",
+                       path, path);
     requirePart(model, part);
     for (const auto &[other, otherPath] : weights.first(i)) {
       if (part == other)
-        throw InputError(fmt::format("--init has two files for the part {}: "
-                                     "{} and {}",
-                                     part, otherPath, path));
+        throw InputError("--init has two files for the part {}: "
+                         "{} and {}",
+                         part, otherPath, path);
       for (const tfm_parameter &parameter :
            std::span(model.parameters, model.parameter_count))
         if (!namesInPart(parameter, part).empty() &&
             !namesInPart(parameter, other).empty())
-          throw InputError(fmt::format(
+          throw InputError(
               "{} is of both parts that --init names, {} and {}: name one",
-              parameter.name, other, part));
+              parameter.name, other, part);
     }
   }
 }

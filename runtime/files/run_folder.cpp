@@ -62,8 +62,7 @@ std::vector<std::string> namesIn(const std::string &folder) {
   if (error && error != std::errc::no_such_file_or_directory &&
       error != std::errc::not_a_directory &&
       error != std::errc::permission_denied)
-    throw InputError("cannot read the folder " + folder + ": " +
-                     error.message());
+    throw InputError("cannot read the folder {}: {}", folder, error.message());
   std::ranges::sort(names);
   return names;
 }
@@ -104,9 +103,10 @@ RunFolder::RunFolder(std::string path, int64_t keep)
 
 void RunFolder::makeAgain() {
   if (holdsWeights(folder))
-    throw InputError(folder + " was moved or removed while it was trained in, "
-                              "and what has its name now holds other weights: "
-                              "move that away");
+    throw InputError(
+        "{} was moved or removed while it was trained in, and what has its "
+        "name now holds other weights: move that away",
+        folder);
   makeFolder(folder);
   lock.emplace(folder);
 }
@@ -124,9 +124,9 @@ void RunFolder::requireWholePending() const {
   try {
     state = readState(pending);
   } catch (const InputError &error) {
-    throw InputError(std::string(error.what()) +
-                     "; without that file training goes on from the "
-                     "checkpoint before it");
+    throw InputError(
+        "{}; without that file training goes on from the checkpoint before it",
+        error.what());
   }
   const std::string checksums[] = {state.weightsChecksum,
                                    state.optimizerChecksum};
@@ -134,10 +134,10 @@ void RunFolder::requireWholePending() const {
     std::string path = file(checkpointFiles[i]);
     if (!belongsTo(path + nextSuffix, checksums[i], state) &&
         !belongsTo(path, checksums[i], state))
-      throw InputError(path + " does not belong to the checkpoint of step " +
-                       std::to_string(state.step) + ", which " + pending +
-                       " is the state of: without that file training goes "
-                       "on from the checkpoint before it");
+      throw InputError("{} does not belong to the checkpoint of step {}, which "
+                       "{} is the state of: without that file training goes on "
+                       "from the checkpoint before it",
+                       path, state.step, pending);
   }
 }
 
@@ -285,8 +285,7 @@ void RunFolder::removeInner(const std::string &name) const {
   // Somebody's own files stay where they are.
   if (rmdir(unfinished.c_str()) != 0 && errno != ENOENT && errno != ENOTEMPTY &&
       errno != EEXIST)
-    throw InputError("cannot remove " + unfinished + ": " +
-                     std::strerror(errno));
+    throw InputError("cannot remove {}: {}", unfinished, std::strerror(errno));
 }
 
 void RunFolder::removeUnfinished() const {
@@ -310,15 +309,16 @@ void RunFolder::removeUnfinished() const {
 void RunFolder::clear(bool overwrite) {
   // It had none when it was chosen.
   if (!overwrite && holdsWeights(folder))
-    throw InputError(folder +
-                     " holds a run by now: another training has written it "
-                     "meanwhile. Choose another --out, or pass --overwrite");
+    throw InputError("{} holds a run by now: another training has written it "
+                     "meanwhile. Choose another --out, or pass --overwrite",
+                     folder);
   // Of a run that was killed before its first checkpoint, or somebody's own?
   std::string best = file("best/model.safetensors");
   if (!overwrite && fileExists(best) &&
       !SafetensorsReader(best).header().metadata.contains("validation_loss"))
-    throw InputError(best + " was not written by a training, and would be "
-                            "lost: choose another --out, or pass --overwrite");
+    throw InputError("{} was not written by a training, and would be lost: "
+                     "choose another --out, or pass --overwrite",
+                     best);
   // The state first: without one the rest is no checkpoint.
   removeFile(file(pendingState));
   for (const char *name :
@@ -451,8 +451,9 @@ void requireNoFileOf(const std::string &folder, const std::string &path) {
   if (isNameOfRun(file.filename().string()) &&
       fs::path(folder).lexically_normal() / "" ==
           parent.lexically_normal() / "")
-    throw InputError(path + " is a file that the run in " + folder +
-                     " is going to write: write to another file");
+    throw InputError("{} is a file that the run in {} is going to write: write "
+                     "to another file",
+                     path, folder);
 }
 
 std::string beganWith(const std::string &folder) {
@@ -477,8 +478,9 @@ void requireNoRunFile(const std::string &path) {
   // `best/` has no state; its run does.
   if (isNameOfRun(name) &&
       (holdsCheckpoint(folder) || !runAround(folder).empty()))
-    throw InputError(path + " is a file of the run in " + folder +
-                     ", which would be lost: write to another file");
+    throw InputError("{} is a file of the run in {}, which would be lost: "
+                     "write to another file",
+                     path, folder);
 }
 
 } // namespace tfm

@@ -55,11 +55,11 @@ void RunLog::openFile(const std::string &newPath, int flags) {
                   O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC | flags, 0666);
   });
   if (file < 0)
-    throw InputError("cannot write the log " + path + ": " +
-                     (errno == ENXIO
-                          ? "it is a pipe that nobody reads: start its reader "
-                            "first"
-                          : whyNotMade(errno, path)));
+    throw InputError("cannot write the log {}: {}", path,
+                     errno == ENXIO
+                         ? "it is a pipe that nobody reads: start its reader "
+                           "first"
+                         : whyNotMade(errno, path));
 }
 
 /// Whether the file has other names, under which it must stay as it is.
@@ -77,12 +77,11 @@ void RunLog::open(const std::string &newPath, bool anew) {
   if (isRegularFile(path) &&
       uninterrupted([&] { return flock(file, LOCK_EX | LOCK_NB); }) != 0 &&
       errno == EWOULDBLOCK)
-    throw InputError("another training logs to " + path +
-                     ": name another log with --log");
+    throw InputError("another training logs to {}: name another log with --log",
+                     path);
   if (anew && isRegularFile(path) &&
       uninterrupted([&] { return ftruncate(file, 0); }) != 0)
-    throw InputError("cannot write the log " + path + ": " +
-                     writeFailure(errno));
+    throw InputError("cannot write the log {}: {}", path, writeFailure(errno));
 }
 
 void RunLog::openOfRun(const std::string &newPath, uint64_t bytes,
@@ -101,14 +100,12 @@ void RunLog::openOfRun(const std::string &newPath, uint64_t bytes,
   openFile(newPath, 0);
   struct stat status;
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
-    throw InputError("cannot write the log " + path +
-                     ": it is not a regular file");
+    throw InputError("cannot write the log {}: it is not a regular file", path);
   written = from.empty() ? begin.size() : 0;
   if (uninterrupted(
           [&] { return ftruncate(file, static_cast<off_t>(written)); }) != 0 ||
       lseek(file, static_cast<off_t>(written), SEEK_SET) < 0)
-    throw InputError("cannot write the log " + path + ": " +
-                     writeFailure(errno));
+    throw InputError("cannot write the log {}: {}", path, writeFailure(errno));
   checksum = Checksum();
   checksum.add(begin.data(), written);
   if (from.empty())
@@ -220,8 +217,9 @@ void requireLog(const std::string &path) {
     return;
   nlohmann::json line = jsonOf(first.substr(0, first.find('\n')));
   if (!line.is_object() || !line.contains("step"))
-    throw InputError(path + " is no log of a run, and would be lost: log to "
-                            "another file, or pass --overwrite");
+    throw InputError("{} is no log of a run, and would be lost: log to another "
+                     "file, or pass --overwrite",
+                     path);
 }
 
 } // namespace tfm

@@ -119,7 +119,7 @@ public:
     fail(fmt::format("\"{}\" is {}, not {}", name, value.dump(), expected));
   }
   [[noreturn]] void fail(const std::string &what) const {
-    throw InputError(path + " is no state of a run: " + what);
+    throw InputError("{} is no state of a run: {}", path, what);
   }
 
 private:
@@ -148,8 +148,9 @@ void requireUnchanged(std::string_view text, const std::string &path) {
   std::string expected = std::string(beforeChecksum) + checksumOf(content) +
                          std::string(behindChecksum);
   if (text.substr(content.size()) != expected)
-    throw InputError(path + " is damaged: it is not what a training wrote "
-                            "there (its checksum is that of other bytes)");
+    throw InputError("{} is damaged: it is not what a training wrote there "
+                     "(its checksum is that of other bytes)",
+                     path);
 }
 
 } // namespace
@@ -198,7 +199,7 @@ std::string stateText(const RunState &state) {
 RunState parseState(const std::string &text, const std::string &path) {
   json object = jsonOf(text);
   if (!object.is_object())
-    throw InputError(path + " is damaged: it is not JSON");
+    throw InputError("{} is damaged: it is not JSON", path);
   StateReader read(object, path);
   int64_t format = read.integer("format", 1);
   if (format > 1) // a newer one ends in the same way

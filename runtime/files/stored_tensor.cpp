@@ -251,10 +251,10 @@ static std::vector<float> readTable(const WeightFiles::Tensor &from,
   from.file->readFloats(name, *from.entry, result.data());
   auto bad = std::ranges::find_if_not(result, isGood);
   if (bad != result.end())
-    throw InputError(fmt::format(
+    throw InputError(
         "{}: the tensor {} has the value {} (element {}), which is no {}: "
         "the file is damaged; export or download it again",
-        from.file->path(), name, *bad, bad - result.begin(), what));
+        from.file->path(), name, *bad, bad - result.begin(), what);
   return result;
 }
 
@@ -283,10 +283,10 @@ StoredTensor::Groups StoredTensor::groups() const {
     // The largest may be a step beyond what it stands for.
     if (!std::isfinite(weightOf(groups.scales[i], groups.minima[i], 15)) ||
         std::abs(fromBFloat16(groups.minima[i])) > largestOf(StoredType::INT4))
-      throw InputError(fmt::format(
+      throw InputError(
           "{}: the weights of {} overflow (group {}: the scale {} and the "
           "minimum {}): the file is damaged; export or download it again",
-          tensor.file->path(), name, i, scales[i], minima[i]));
+          tensor.file->path(), name, i, scales[i], minima[i]);
   return groups;
 }
 
@@ -310,7 +310,7 @@ bool StoredTensor::staysQuantised() const {
 std::vector<float> StoredTensor::values(int64_t axis) const {
   if (isQuantised())
     if (std::vector<std::string> problems = tableProblems(); !problems.empty())
-      throw InputError(tensor.file->path() + ": " + problems.front());
+      throw InputError("{}: {}", tensor.file->path(), problems.front());
   std::vector<int64_t> shape = shapeFor(axis);
   size_t count = 1;
   for (int64_t extent : shape)

@@ -56,9 +56,9 @@ std::pair<json, std::string> saidIn(const std::string &folder,
     const std::string text = readRegularFile(path, "the configuration");
     json root = jsonOf(text);
     if (!root.is_object())
-      throw InputError(path + " " + isNoObject(text) +
-                       ", so the tokens that end a text are unknown: copy or "
-                       "download it again, or remove it");
+      throw InputError("{} {}, so the tokens that end a text are unknown: copy "
+                       "or download it again, or remove it",
+                       path, isNoObject(text));
     if (json said = root.value(key, json()); !said.is_null())
       return {std::move(said), path};
   }
@@ -88,9 +88,9 @@ std::vector<int32_t> endTokensOf(const std::string &weights,
   }
   for (const json &id : end.is_array() ? end : json::array({end})) {
     if (!id.is_number_unsigned())
-      throw InputError(path + ": " + endKey() +
-                       " is neither a token id nor a list of them, but " +
-                       end.dump());
+      throw InputError(
+          "{}: {} is neither a token id nor a list of them, but {}", path,
+          endKey(), end.dump());
     if (id.get<uint64_t>() < static_cast<uint64_t>(vocabulary))
       ids.push_back(id.get<int32_t>());
   }
@@ -105,8 +105,7 @@ std::optional<int32_t> answerBeginOf(const std::string &weights,
     return std::nullopt;
   if (!begin.is_number_unsigned() ||
       begin.get<uint64_t>() >= static_cast<uint64_t>(vocabulary))
-    throw InputError(path + ": " + key + " is no token id, but " +
-                     begin.dump());
+    throw InputError("{}: {} is no token id, but {}", path, key, begin.dump());
   return begin.get<int32_t>();
 }
 

@@ -68,20 +68,21 @@ WeightFiles::WeightFiles(const std::string &path, const std::string &family)
     addShards(path, index);
   else
     throw InputError(
-        "there are no weights in " + path +
-        ": the folder has neither model.safetensors nor "
-        "model.safetensors.index.json" +
-        (fileExists(path + "/pytorch_model.bin")
-             ? "; pytorch_model.bin must be saved as safetensors first, e.g. "
-               "by `save_pretrained` of transformers"
-             : adapterIn(path)));
+        "there are no weights in {}: the folder has neither model.safetensors "
+        "nor model.safetensors.index.json{}",
+        path,
+        fileExists(path + "/pytorch_model.bin")
+            ? "; pytorch_model.bin must be saved as safetensors first, e.g. "
+              "by `save_pretrained` of transformers"
+            : adapterIn(path));
 }
 
 void WeightFiles::requireNoneIs(const std::string &path) const {
   for (const auto &file : files)
     if (file->isRead(path))
-      throw InputError(path + " is what the weights come from, and would be "
-                              "overwritten: write to another file");
+      throw InputError("{} is what the weights come from, and would be "
+                       "overwritten: write to another file",
+                       path);
 }
 
 void WeightFiles::addFile(std::unique_ptr<TensorFile> file) {
@@ -95,27 +96,30 @@ void WeightFiles::addShards(const std::filesystem::path &folder,
   json root = jsonOf(readRegularFile(index, "the index of the weights"));
   if (!root.is_object() || !root.contains("weight_map") ||
       !root["weight_map"].is_object())
-    throw InputError(index + ": there is no \"weight_map\" of tensors to "
-                             "files. Copy or download it again");
+    throw InputError("{}: there is no \"weight_map\" of tensors to files. Copy "
+                     "or download it again",
+                     index);
   std::map<std::string, const TensorFile *> shards;
   for (const auto &[name, value] : root["weight_map"].items()) {
     // Shards lie beside their index; a path could reach anywhere.
     std::string shard = value.is_string() ? value.get<std::string>() : "";
     if (shard.empty() || shard.find('/') != std::string::npos)
-      throw InputError(index + ": \"weight_map\" names no file for " + name);
+      throw InputError("{}: \"weight_map\" names no file for {}", index, name);
     const TensorFile *&file = shards[shard];
     if (!file) {
       std::string path = folder / shard;
       if (!folderHas(path))
-        throw InputError(path + " is missing: " + index +
-                         " says that some of the weights are in it");
+        throw InputError(
+            "{} is missing: {} says that some of the weights are in it", path,
+            index);
       file =
           files.emplace_back(std::make_unique<SafetensorsReader>(path)).get();
     }
     const TensorEntry *entry = file->find(name);
     if (!entry)
-      throw InputError(file->path() + " does not hold " + name + ", but " +
-                       index + " says so. Copy or download both again");
+      throw InputError(
+          "{} does not hold {}, but {} says so. Copy or download both again",
+          file->path(), name, index);
     all.emplace(name, Tensor{file, entry});
   }
 }
@@ -272,19 +276,20 @@ private:
       std::vector<std::string> all = damages;
       std::ranges::copy(problems, std::back_inserter(all));
       throw InputError(
+          "{}\nExport them again from the original weights, with `export "
+          "--dtype int8` or `int4`",
           withList(weights.path() +
                        " does not hold quantised weights as they are read:",
-                   all) +
-          "\nExport them again from the original weights, with `export "
-          "--dtype int8` or `int4`");
+                   all));
     }
     if (!problems.empty())
-      throw InputError(withList(weights.path() +
+      throw InputError("{}\n{}",
+                       withList(weights.path() +
                                     " holds the weights of another model (" +
                                     (part.empty() ? "" : part + " of ") +
                                     model.descriptor().name + " was expected):",
-                                problems) +
-                       "\n" + advice());
+                                problems),
+                       advice());
   }
 
   /// The member of the model, or else of the files, that has a prefix.
@@ -343,9 +348,9 @@ private:
     std::vector<float> first = names[0].values(axis);
     for (size_t i = 1; i < names.size(); ++i)
       if (!sameBits(first, names[i].values(axis)))
-        throw InputError(weights.path() + ": " + names[0].name + " and " +
-                         names[i].name +
-                         " are one parameter of this model, but differ");
+        throw InputError(
+            "{}: {} and {} are one parameter of this model, but differ",
+            weights.path(), names[0].name, names[i].name);
   }
 
   void requireTied(const StoredTensor &output,
@@ -361,11 +366,10 @@ private:
       unmatched->leftOut.push_back(output.name);
       return;
     }
-    throw InputError(
-        weights.path() + ": " + output.name + " differs from " +
-        sources[candidates[0]][0].name +
-        ", which this model ties it to: build a model whose output layer has "
-        "weights of its own");
+    throw InputError("{}: {} differs from {}, which this model ties it to: "
+                     "build a model whose output layer has weights of its own",
+                     weights.path(), output.name,
+                     sources[candidates[0]][0].name);
   }
 
   const Model &model;
@@ -415,12 +419,11 @@ void requireFinite(std::span<const float> values, size_t first,
   if (bad == values.size())
     return;
   const auto &[file, entry] = source.tensor;
-  throw InputError(file->path() + ": the tensor " + source.name +
-                   " has the value " + std::to_string(values[bad]) +
-                   (entry->dtype == "F64" ? " as an f32" : "") + " (element " +
-                   std::to_string(first + bad) +
-                   "): the file is damaged, or its training diverged. "
-                   "Use other weights, e.g. an earlier checkpoint");
+  throw InputError(
+      "{}: the tensor {} has the value {}{} (element {}): the file is damaged, "
+      "or its training diverged. Use other weights, e.g. an earlier checkpoint",
+      file->path(), source.name, values[bad],
+      entry->dtype == "F64" ? " as an f32" : "", first + bad);
 }
 
 /// What a build keeps a parameter in.
@@ -443,11 +446,11 @@ void requireWithin(std::span<const float> values, size_t first,
   size_t beyond = firstBeyond(values, kept.largest);
   if (beyond == values.size())
     return;
-  throw InputError(fmt::format(
+  throw InputError(
       "{}: the tensor {} has the value {} (element {}), and {} reaches to {}: "
       "build with generate.weights = f32",
       source.tensor.file->path(), source.name, values[beyond], first + beyond,
-      kept.type, kept.largest));
+      kept.type, kept.largest);
 }
 
 /// And of the scales of a file's own integers.
@@ -456,11 +459,11 @@ void requireWithin(const std::vector<float> &scales, const StoredTensor &source,
   size_t beyond = firstBeyond(scales, kept.largest / 127);
   if (beyond == scales.size())
     return;
-  throw InputError(fmt::format(
+  throw InputError(
       "{}: the tensor {} has the scale {} (output {}), a weight of {}, and {} "
       "reaches to {}: build with generate.weights = f32",
       source.tensor.file->path(), source.name, scales[beyond], beyond,
-      127 * scales[beyond], kept.type, kept.largest));
+      127 * scales[beyond], kept.type, kept.largest);
 }
 
 /// And of the groups of 4 bits.
@@ -472,11 +475,11 @@ void requireWithin(const StoredTensor::Groups &groups,
     for (int integer : {0, 15})
       if (float weight = weightOf(groups.scales[i], groups.minima[i], integer);
           std::abs(weight) > kept.largest)
-        throw InputError(fmt::format(
+        throw InputError(
             "{}: the tensor {} has a weight of {} (group {}), and {} reaches "
             "to {}: build with generate.weights = f32",
             source.tensor.file->path(), source.name, weight, i, kept.type,
-            kept.largest));
+            kept.largest);
 }
 
 /// Whether a file has a parameter in the type that it is kept in, or that is

@@ -42,8 +42,9 @@ void requireWrittenBy(const std::string &path, const std::string &command,
                       const std::string &advice) {
   if (isRegularFile(path) && !readFile(path, "the file", 1).empty() &&
       !isWrittenBy(path, command))
-    throw InputError(path + " is not known to be written by `" + command +
-                     "`, and would be lost: " + advice);
+    throw InputError(
+        "{} is not known to be written by `{}`, and would be lost: {}", path,
+        command, advice);
 }
 
 } // namespace tfm

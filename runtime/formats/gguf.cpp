@@ -58,13 +58,14 @@ public:
       : size(size), path(path), read(std::move(read)), at(at) {}
 
   [[noreturn]] void fail(const std::string &what) const {
-    throw InputError(path + " is not a usable gguf file: " + what +
-                     ". Copy or download it again");
+    throw InputError(
+        "{} is not a usable gguf file: {}. Copy or download it again", path,
+        what);
   }
 
   /// Of what is there on purpose.
   [[noreturn]] void refuse(const std::string &what) const {
-    throw InputError(path + ": " + what);
+    throw InputError("{}: {}", path, what);
   }
 
   uint64_t position() const { return at; }
@@ -342,16 +343,16 @@ void GgufReader::openParts() {
   for (int64_t part = 2; part <= count; ++part) {
     const std::string next = stem + ending(part);
     if (!folderHas(next))
-      throw InputError(fmt::format("{} is missing: {} is the first of {} parts "
-                                   "of a model",
-                                   next, path(), count));
+      throw InputError("{} is missing: {} is the first of {} parts "
+                       "of a model",
+                       next, path(), count);
     std::unique_ptr<GgufReader> file(new GgufReader(next, /*isWhole=*/false));
     if (file->partNumber("split.count") != count ||
         file->partNumber("split.no") + 1 != part)
-      throw InputError(fmt::format("{} does not say that it is part {} of {}, "
-                                   "as {} has them: copy or download both "
-                                   "again",
-                                   next, part, count, path()));
+      throw InputError("{} does not say that it is part {} of {}, "
+                       "as {} has them: copy or download both "
+                       "again",
+                       next, part, count, path());
     for (auto [name, entry] : file->header().tensors) {
       entry.begin += begin;
       entry.end += begin;
@@ -420,16 +421,15 @@ json GgufReader::config(const json &gguf) const {
                  const json &value, bool isUnknown = false) {
     json &place = isUnknown ? result[key] : placeOf(result, key);
     if (!place.is_null() && place != value)
-      throw InputError(fmt::format("{}: {} is {}, and before it {} was {}",
-                                   path(), said, jsonText(value), key,
-                                   jsonText(place)));
+      throw InputError("{}: {} is {}, and before it {} was {}", path(), said,
+                       jsonText(value), key, jsonText(place));
     place = value;
   };
   if (json own = values.value("general.architecture", json());
       own != architecture)
     throw InputError(
-        fmt::format("{}: general.architecture is {}, and this family is \"{}\"",
-                    path(), jsonText(own), architecture));
+        "{}: general.architecture is {}, and this family is \"{}\"", path(),
+        jsonText(own), architecture);
   for (const auto &[key, value] : values.items()) {
     bool isHarmless =
         std::ranges::any_of(gguf.at("harmless"), [&](const json &prefix) {
@@ -451,9 +451,9 @@ json GgufReader::config(const json &gguf) const {
     if (const std::string name = key.get<std::string>();
         !parsed.tensors.empty() && gguf.at("keys").contains(name) &&
         !values.contains(architecture + "." + name))
-      throw InputError(fmt::format("{}: {}.{} is absent, and nothing else says "
-                                   "it: download or convert the file again",
-                                   path(), architecture, name));
+      throw InputError("{}: {}.{} is absent, and nothing else says "
+                       "it: download or convert the file again",
+                       path(), architecture, name);
   for (const auto &[tensor, key] : gguf.at("rows").items())
     if (const TensorEntry *entry = find(tensor))
       set(key.get<std::string>(), tensor, entry->shape.front());
@@ -464,20 +464,20 @@ json GgufReader::config(const json &gguf) const {
       set(key.get<std::string>(), tensor, true);
   for (const auto &[key, rule] : gguf.at("must").items())
     if (const json &value = placeOf(result, key); value != rule.at("is"))
-      throw InputError(fmt::format(
+      throw InputError(
           "{}: {} is {}, not {}: {}. Take the folder of the hub that it was "
           "made from",
           path(), key, jsonText(value), jsonText(rule["is"]),
-          rule.at("reason").get<std::string>()));
+          rule.at("reason").get<std::string>());
   for (const auto &[tensor, scaling] : gguf.at("frequencies").items())
     if (find(tensor)) {
       json own = scalingBy(tensor, scaling, result);
       const json told = placeOf(result, "rope_parameters.rope_type");
       if (!told.is_null() && told != "none")
-        throw InputError(fmt::format(
+        throw InputError(
             "{}: rotation is scaled by {}, and by rope.scaling.type, which is "
             "{}: take the folder of the hub that the file was made from",
-            path(), tensor, jsonText(told)));
+            path(), tensor, jsonText(told));
       result["rope_parameters"].update(own);
     }
   return result;
@@ -495,10 +495,9 @@ json GgufReader::scalingBy(const std::string &tensor, json scaling,
   if (const json width = config.value("head_dim", json());
       width.is_number_integer() &&
       width.get<int64_t>() != static_cast<int64_t>(2 * factors.size()))
-    throw InputError(fmt::format("{}: the tensor {} has {} factors for heads "
-                                 "of {}: two elements are turned by each",
-                                 path(), tensor, factors.size(),
-                                 jsonText(width)));
+    throw InputError("{}: the tensor {} has {} factors for heads "
+                     "of {}: two elements are turned by each",
+                     path(), tensor, factors.size(), jsonText(width));
   const double factor = *std::ranges::max_element(factors),
                low = number(scaling, "low_freq_factor", 0),
                high = number(scaling, "high_freq_factor", 0),
@@ -516,11 +515,11 @@ json GgufReader::scalingBy(const std::string &tensor, json scaling,
     double expected = 1 / ((1 - smooth) / factor + smooth);
     // They were computed in f32. What is no number is not near to any.
     if (!(std::abs(factors[i] - expected) <= 1e-4 * expected))
-      throw InputError(fmt::format(
+      throw InputError(
           "{}: the tensor {} divides frequency {} by {}, and Llama 3's scaling "
           "({}, base {}) by {:.6g}: take the folder of the hub that the file "
           "was made from",
-          path(), tensor, i, factors[i], jsonText(scaling), base, expected));
+          path(), tensor, i, factors[i], jsonText(scaling), base, expected);
   }
   scaling["rope_type"] = "llama3";
   scaling["factor"] = factor;
@@ -558,9 +557,9 @@ void GgufReader::rename(const json &gguf) {
         change.heads = heads.is_number_integer() ? heads.get<int64_t>() : 0;
         if (change.heads < 1 || entry.shape.front() % 2 != 0 ||
             entry.shape.front() / 2 % change.heads != 0)
-          throw InputError(fmt::format(
+          throw InputError(
               "{}: the tensor {} has {} rows, which are not those of {} {}",
-              path(), name, entry.shape.front(), jsonText(heads), key));
+              path(), name, entry.shape.front(), jsonText(heads), key);
       }
       break;
     }
@@ -568,7 +567,7 @@ void GgufReader::rename(const json &gguf) {
       std::swap(entry.shape[0], entry.shape[1]);
     auto add = [&](const std::string &name, const TensorEntry &part) {
       if (!renamed.try_emplace(name, part).second)
-        throw InputError(path() + ": two of its tensors are " + name);
+        throw InputError("{}: two of its tensors are {}", path(), name);
       changes[name] = change;
     };
     const size_t star = own.find('*');
@@ -579,10 +578,10 @@ void GgufReader::rename(const json &gguf) {
     // Experts, one after the other.
     const int64_t count = entry.shape.size() == 3 ? entry.shape[0] : 0;
     if (count < 1 || count > mostExperts)
-      throw InputError(fmt::format(
+      throw InputError(
           "{}: the tensor {} is [{}], not [experts, outputs, inputs] of 1 to "
           "{} experts",
-          path(), name, fmt::join(entry.shape, ", "), mostExperts));
+          path(), name, fmt::join(entry.shape, ", "), mostExperts);
     const uint64_t bytes =
         (entry.end - entry.begin) / static_cast<uint64_t>(count);
     for (int64_t i = 0; i < count; ++i) {

@@ -107,8 +107,9 @@ std::string parseMetadata(const json &value,
 TensorHeader parseSafetensorsHeader(std::string_view text, uint64_t dataBytes,
                                     const std::string &path) {
   auto fail = [&](const std::string &what) {
-    throw InputError(path + " is not a usable safetensors file: " + what +
-                     ". Copy or download it again");
+    throw InputError(
+        "{} is not a usable safetensors file: {}. Copy or download it again",
+        path, what);
   };
   // Members are taken from the parser one by one, and none is kept: it looks
   // through those that it has at the end of each. It would also keep the last
@@ -170,38 +171,36 @@ SafetensorsReader::SafetensorsReader(const std::string &path,
     : TensorFile(path, use.purpose) {
   unsigned char length[8];
   if (file.size() < sizeof length)
-    throw InputError(path + " is not a safetensors file: it has only " +
-                     std::to_string(file.size()) + " bytes");
+    throw InputError("{} is not a safetensors file: it has only {} bytes", path,
+                     file.size());
   file.readAt(length, sizeof length, 0);
   if (std::memcmp(length, "PK\3\4", 4) == 0)
-    throw InputError(path + " is a zip file, " + use.insteadOfZip);
+    throw InputError("{} is a zip file, {}", path, use.insteadOfZip);
   if (std::memcmp(length, "\x93NUMPY", 6) == 0)
-    throw InputError(path +
-                     " is an array of NumPy's, and no safetensors file: " +
-                     use.insteadOfText);
+    throw InputError("{} is an array of NumPy's, and no safetensors file: {}",
+                     path, use.insteadOfText);
   // No header is as long as letters say.
   std::string start(std::min<uint64_t>(file.size(), 64), '\0');
   file.readAt(start.data(), start.size(), 0);
   if (start.starts_with("version https://git-lfs"))
-    throw InputError(path + " is a pointer of Git LFS, which stands for the "
-                            "file: run `git lfs pull` where it was cloned");
+    throw InputError("{} is a pointer of Git LFS, which stands for the file: "
+                     "run `git lfs pull` where it was cloned",
+                     path);
   if (std::all_of(length, std::end(length), [](unsigned char c) {
         return (c >= ' ' && c < 127) || (c >= '\t' && c <= '\r');
       }))
-    throw InputError(path + " is " +
-                     (length[0] == '{' || length[0] == '[' ? "JSON" : "text") +
-                     ", and no safetensors file: " + use.insteadOfText);
+    throw InputError("{} is {}, and no safetensors file: {}", path,
+                     length[0] == '{' || length[0] == '[' ? "JSON" : "text",
+                     use.insteadOfText);
   uint64_t headerBytes = 0;
   for (int i = 7; i >= 0; --i)
     headerBytes = headerBytes << 8 | length[i];
   if (headerBytes > maximumHeader || headerBytes > file.size() - sizeof length)
     throw InputError(
-        path +
-        " is not a safetensors file, or it is cut short: its "
-        "header is said to have " +
-        std::to_string(headerBytes) + " bytes" +
-        (headerBytes > maximumHeader ? "" : ", more than the file") +
-        ". Copy or download it again");
+        "{} is not a safetensors file, or it is cut short: its header is said "
+        "to have {} bytes{}. Copy or download it again",
+        path, headerBytes,
+        headerBytes > maximumHeader ? "" : ", more than the file");
   std::string text(headerBytes, '\0');
   file.readAt(text.data(), headerBytes, sizeof length);
   dataStart = sizeof length + headerBytes;
@@ -227,8 +226,9 @@ void SafetensorsReader::requireUnchangedHeader(std::string text) const {
     if (checksumOf(text) == digits)
       return;
   }
-  throw InputError(path() + " is damaged: its header is not what was written "
-                            "there (its checksum is that of other bytes)");
+  throw InputError("{} is damaged: its header is not what was written there "
+                   "(its checksum is that of other bytes)",
+                   path());
 }
 
 void SafetensorsReader::requireUnchanged(const std::string &name,
@@ -236,9 +236,9 @@ void SafetensorsReader::requireUnchanged(const std::string &name,
   auto expected = parsed.metadata.find(checksumPrefix + name);
   if (expected != parsed.metadata.end() &&
       expected->second != checksumOf(data.data(), data.size()))
-    throw InputError(path() + " is damaged: the tensor " + name +
-                     " is not what was written there (its checksum is that of "
-                     "other bytes)");
+    throw InputError("{} is damaged: the tensor {} is not what was written "
+                     "there (its checksum is that of other bytes)",
+                     path(), name);
 }
 
 void SafetensorsReader::requireUnchanged(const std::string &name,

@@ -78,10 +78,9 @@ void TensorFile::readFloats(const std::string &name, const TensorEntry &entry,
   else if (entry.dtype == "F64")
     convert.operator()<double>([](double x) { return static_cast<float>(x); });
   else
-    throw InputError(path() + ": the tensor " + name + " has dtype " +
-                     entry.dtype +
-                     ", but weights are F32, F16, BF16, F8_E4M3, F8_E5M2 or "
-                     "F64");
+    throw InputError("{}: the tensor {} has dtype {}, but weights are F32, "
+                     "F16, BF16, F8_E4M3, F8_E5M2 or F64",
+                     path(), name, entry.dtype);
 }
 
 } // namespace tfm

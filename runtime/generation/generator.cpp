@@ -368,12 +368,11 @@ AnswerMarks answerMarks(const Recipe &recipe, const Tokenizer &tokenizer,
     return {*begin, padding};
   if (std::vector<int32_t> begin = tokenizer.begin(); !begin.empty())
     return {begin[0], padding};
-  throw InputError(
-      "the model reads prompts with its encoder, and nothing says which token "
-      "answers begin with: neither `begin` of its `data`, nor a "
-      "\"decoder_start_token_id\" in the generation_config.json or "
-      "config.json beside the weights" +
-      (weights.empty() ? "" : ": " + weights));
+  throw InputError("the model reads prompts with its encoder, and nothing says "
+                   "which token answers begin with: neither `begin` of its "
+                   "`data`, nor a \"decoder_start_token_id\" in the "
+                   "generation_config.json or config.json beside the weights{}",
+                   weights.empty() ? "" : ": " + weights);
 }
 
 std::vector<int32_t> sourceTokens(const Tokenizer &tokenizer,
@@ -386,7 +385,7 @@ std::vector<int32_t> sourceTokens(const Tokenizer &tokenizer,
   if (!endTokens.empty() && (ids.empty() || ids.back() != endTokens[0]))
     ids.push_back(endTokens[0]);
   if (ids.empty())
-    throw InputError(origin + " is empty: the encoder has nothing to read");
+    throw InputError("{} is empty: the encoder has nothing to read", origin);
   return ids;
 }
 
@@ -403,11 +402,11 @@ std::vector<int32_t> promptTokens(const Tokenizer &tokenizer,
     if (!ids.empty())
       return ids;
   } catch (const NoToken &error) {
-    throw InputError(origin + ": " + error.what() +
-                     ": only what the text had that the model was built with "
-                     "can be used");
+    throw InputError("{}: {}: only what the text had that the model was built "
+                     "with can be used",
+                     origin, error.what());
   } catch (const InputError &error) {
-    throw InputError(origin + ": " + error.what());
+    throw InputError("{}: {}", origin, error.what());
   }
   for (const char *start : {"<|endoftext|>", "\n", " "})
     if (std::optional<int32_t> id = tokenizer.findText(start))

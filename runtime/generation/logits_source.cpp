@@ -540,10 +540,10 @@ void requireTakesTexts(const tfm_model &model, const tfm_function &forward) {
     const tfm_buffer &input = forward.inputs[i];
     if (input.name != std::string_view(TFM_IN_TOKENS) ||
         input.dtype != TFM_I32 || input.rank != 2)
-      throw InputError(fmt::format(
+      throw InputError(
           "{} takes `{}`, which arrays fill, and no text: `predict` writes "
           "what it makes of the arrays of a file",
-          model.name, input.name));
+          model.name, input.name);
   }
 }
 
@@ -589,18 +589,18 @@ void requireOwnLogits(Model &model, std::span<const int32_t> text,
     return;
   std::string obstacle = recipeOf(model.descriptor()).generate.wholeSequence;
   if (forward.sourceLength() > 0)
-    throw InputError(fmt::format(
+    throw InputError(
         "{}the next token of an answer has no logits of its own: this model "
         "looks at all {} positions of `tokens` at once{}; make its attention "
         "to them causal in {} and build it again",
         where, length, obstacle.empty() ? "" : " (" + obstacle + ")",
-        model.descriptor().source));
-  throw InputError(fmt::format(
+        model.descriptor().source);
+  throw InputError(
       "{4}a text of {0} token{3} has no logits of its own: this model looks at "
       "all {1} positions at once{2}; begin with more tokens ({1} are enough), "
       "or build it for a shorter context",
       text.size(), length, obstacle.empty() ? "" : " (" + obstacle + ")",
-      text.size() == 1 ? "" : "s", where));
+      text.size() == 1 ? "" : "s", where);
 }
 
 void requireRows(const Model &model) {
@@ -609,11 +609,11 @@ void requireRows(const Model &model) {
   int64_t width = logits.shape[logits.rank - 1];
   int64_t rows = vocabularyOf(model.descriptor());
   if (width > rows)
-    throw InputError(fmt::format(
+    throw InputError(
         "{} gives logits for {} tokens, but a table in it has rows for {}: a "
         "text could not go on with the others. Give both as many in {} and "
         "build it again",
-        model.descriptor().name, width, rows, model.descriptor().source));
+        model.descriptor().name, width, rows, model.descriptor().source);
 }
 
 std::unique_ptr<LogitsSource>

@@ -188,9 +188,9 @@ Sampler::Sampler(const SamplerOptions &options, int64_t vocabulary)
   marked.resize(size);
   for (const auto &[token, bias] : options.bias)
     if (token >= vocabulary)
-      throw InputError("--logit-bias: the model gives no logit for the token " +
-                       std::to_string(token) + ", only for " +
-                       std::to_string(vocabulary));
+      throw InputError("--logit-bias: the model gives no logit for the token "
+                       "{}, only for {}",
+                       token, vocabulary);
 }
 
 int32_t Sampler::sample(const Logits &logits, std::span<const int32_t> history,

@@ -140,7 +140,7 @@ void requireTrainingMemory(const tfm_model &model, const Recipe &recipe,
        caches = static_cast<double>(variant.cache_bytes);
   double kept = arena - activations - caches;
   if (kept > static_cast<double>(limit))
-    throw InputError(fmt::format(
+    throw InputError(
         "training {} takes {} of memory, {} of them for parameters, gradients "
         "and the optimizer's state alone{}, but there is {}: build a smaller "
         "model",
@@ -148,21 +148,21 @@ void requireTrainingMemory(const tfm_model &model, const Recipe &recipe,
         processes > 1 ? " (each process has all of them while it reads a "
                         "checkpoint, and the first while it writes one)"
                       : "",
-        byteText(limit)));
+        byteText(limit));
   if (caches > activations + step)
-    throw InputError(fmt::format(
+    throw InputError(
         "training {} takes {} of memory, with the samples that it generates "
         "(activations {}, caches {}), but there is {}: build it with {}",
         model.name, text(arena + step), text(activations), text(caches),
-        byteText(limit), smallerCaches(recipe)));
-  throw InputError(fmt::format(
+        byteText(limit), smallerCaches(recipe));
+  throw InputError(
       "training {} takes {} of memory (activations {}, tokens of a step {}), "
       "but there is {}: build it with {}",
       model.name, text(arena + step), text(activations + caches), text(step),
       byteText(limit),
       step > activations && train.accumulate > 1
           ? fmt::format("a smaller train.accumulate (now {})", train.accumulate)
-          : smallerSteps(train)));
+          : smallerSteps(train));
 }
 
 void requireGenerationMemory(const tfm_model &model, const Recipe &recipe) {
@@ -171,12 +171,12 @@ void requireGenerationMemory(const tfm_model &model, const Recipe &recipe) {
            limit = memoryFor(variant);
   if (weights + caches <= limit)
     return;
-  throw InputError(fmt::format(
+  throw InputError(
       "generating with {} takes {} of memory (weights {}, caches {}), but "
       "there is {}: {}",
       model.name, byteText(weights + caches), byteText(weights),
       byteText(caches), byteText(limit),
-      smallerGeneration(variant, recipe, limit)));
+      smallerGeneration(variant, recipe, limit));
 }
 
 void requireMemoryTogether(const tfm_model &model, const Recipe &recipe,
@@ -196,11 +196,11 @@ void requireMemoryTogether(const tfm_model &model, const Recipe &recipe,
   }
   if (all <= memoryFor(variant))
     return;
-  throw InputError(fmt::format(
+  throw InputError(
       "the {} processes on this machine take {} of memory together, {} each, "
       "but there is {}: start fewer of them on it, or build {} with {}",
       together, byteText(all), byteText(each), byteText(memoryFor(variant)),
-      model.name, trains ? smallerSteps(recipe.train) : smallerCaches(recipe)));
+      model.name, trains ? smallerSteps(recipe.train) : smallerCaches(recipe));
 }
 
 void requireArena(const tfm_model &model) {
@@ -220,14 +220,13 @@ void refuseArena(const tfm_model &model, bool trains,
           ? trainingAdvice(variant, recipeOf(model), limit)
           : otherAdvice(variant, recipeOf(model), limit);
   if (left)
-    throw InputError(fmt::format(
+    throw InputError(
         "{} needs {} of memory, and {} has {} left of {}: {}; or run with "
         "--device cpu",
         model.name, byteText(variant.arena_bytes), left->device,
-        byteText(left->left), byteText(left->all), advice));
-  throw InputError(fmt::format("{} needs {} of memory, more than there is: {}",
-                               model.name, byteText(variant.arena_bytes),
-                               advice));
+        byteText(left->left), byteText(left->all), advice);
+  throw InputError("{} needs {} of memory, more than there is: {}", model.name,
+                   byteText(variant.arena_bytes), advice);
 }
 
 } // namespace tfm

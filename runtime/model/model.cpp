@@ -142,7 +142,7 @@ void Model::requireFilled(const tfm_function &function,
                            std::span(source->shape, source->rank)))
       continue;
     if (std::find(filled.begin(), filled.end(), name) == filled.end())
-      throw InputError(fmt::format(
+      throw InputError(
           "the model takes `{}`, which no texts fill: what they fill is "
           "`tokens`, int[B, T]{}. {} (`tfmc build --emit obj`)",
           name,
@@ -151,13 +151,13 @@ void Model::requireFilled(const tfm_function &function,
           areIds && !findInput(function, TFM_IN_TOKENS)
               ? "Call it `tokens`, or run the model from a program of your own"
               : "Let arrays fill it, `data arrays(...)`, or run the model from "
-                "a program of your own"));
+                "a program of your own");
     if ((name == TFM_IN_TOKENS || name == TFM_IN_TARGETS) && !areIds)
-      throw InputError(fmt::format(
+      throw InputError(
           "the model takes `{}` in another form than texts and data have, "
           "int[B, T]: run it from a program of your own (`tfmc build --emit "
           "obj`)",
-          name));
+          name);
   }
 }
 
@@ -188,10 +188,10 @@ void Model::requireLogits() const {
   const tfm_buffer &logits = output(forward, TFM_OUT_LOGITS);
   int64_t size = knownTokens(*model);
   if (size == 1)
-    throw InputError(fmt::format("{} knows one token alone: there is no next "
-                                 "one to choose",
-                                 model->name));
-  throw InputError(fmt::format(
+    throw InputError("{} knows one token alone: there is no next "
+                     "one to choose",
+                     model->name);
+  throw InputError(
       "{0} gives [{1}] for tokens [{2}, {3}], which are no logits of the "
       "next token after each one, [{2}, {3}, {4}]: it can be trained "
       "and evaluated with a loss of its own, but does not generate or write "
@@ -199,7 +199,7 @@ void Model::requireLogits() const {
       model->name, fmt::join(logits.shape, logits.shape + logits.rank, ", "),
       input(forward, TFM_IN_TOKENS).shape[0],
       input(forward, TFM_IN_TOKENS).shape[1],
-      size > 0 ? std::to_string(size) : "vocabulary"));
+      size > 0 ? std::to_string(size) : "vocabulary");
 }
 
 const tfm_buffer &Model::input(const tfm_function &function,

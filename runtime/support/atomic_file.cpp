@@ -88,7 +88,7 @@ static bool look(const std::string &path, struct stat &status) {
   for (int nothing : {ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EACCES})
     if (errno == nothing)
       return false;
-  throw InputError("cannot look at " + path + ": " + std::strerror(errno));
+  throw InputError("cannot look at {}: {}", path, std::strerror(errno));
 }
 
 AtomicFile::AtomicFile(std::string finalPath, const std::string &suffix)
@@ -97,18 +97,18 @@ AtomicFile::AtomicFile(std::string finalPath, const std::string &suffix)
   bool isOutput = path == "/dev/stdout";
   isDevice = isOutput || (fileExists(path) && !isRegularFile(path));
   if (isDevice && (!suffix.empty() || isFolder(path)))
-    throw InputError("cannot write " + path + ": it is " +
-                     (isFolder(path) ? "a folder" : "not a regular file"));
+    throw InputError("cannot write {}: it is {}", path,
+                     isFolder(path) ? "a folder" : "not a regular file");
   if (suffix.empty() && !isDevice) {
     std::error_code error;
     target = throughLinks(path);
     if (std::filesystem::is_symlink(target, error))
-      throw InputError("cannot write " + path + ": " + writeFailure(ELOOP));
+      throw InputError("cannot write {}: {}", path, writeFailure(ELOOP));
   }
   struct stat old;
   if (suffix.empty() && !isDevice && look(target, old)) {
     if (access(target.c_str(), W_OK) != 0)
-      throw InputError("cannot write " + path + ": " + writeFailure(errno));
+      throw InputError("cannot write {}: {}", path, writeFailure(errno));
     permissions = old.st_mode & 07777;
   }
   if (isOutput) {
@@ -126,7 +126,7 @@ AtomicFile::AtomicFile(std::string finalPath, const std::string &suffix)
     file = createNew(temporary);
   }
   if (file < 0)
-    throw InputError("cannot write " + path + ": " +
+    throw InputError("cannot write {}: {}", path,
                      whyNotMade(errno, isDevice ? path : target));
 }
 
@@ -139,7 +139,7 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::fail(const char *what) {
   std::string why = writeFailure(errno);
-  throw InputError("cannot " + std::string(what) + " " + path + ": " + why);
+  throw InputError("cannot {} {}: {}", what, path, why);
 }
 
 void AtomicFile::write(const void *data, size_t size) {
@@ -195,7 +195,7 @@ void AtomicFile::commit() {
 
 void renameFile(const std::string &from, const std::string &to) {
   if (uninterrupted([&] { return std::rename(from.c_str(), to.c_str()); }) != 0)
-    throw InputError("cannot write " + to + ": " + writeFailure(errno));
+    throw InputError("cannot write {}: {}", to, writeFailure(errno));
 }
 
 void removeFile(const std::string &path) {
@@ -204,7 +204,7 @@ void removeFile(const std::string &path) {
   int error = errno;
   // Where nothing can be written, nothing may be there either.
   if (error != ENOENT && (isLink(path) || fileExists(path)))
-    throw InputError("cannot remove " + path + ": " + std::strerror(error));
+    throw InputError("cannot remove {}: {}", path, std::strerror(error));
 }
 
 void syncFolder(const std::string &folder) {
@@ -217,7 +217,7 @@ void syncFolder(const std::string &folder) {
     close(file);
   // Some file systems cannot sync a folder, and some folders cannot be read.
   if (error == EIO || error == ENOSPC || error == EDQUOT)
-    throw InputError("cannot write " + folder + ": " + writeFailure(error));
+    throw InputError("cannot write {}: {}", folder, writeFailure(error));
 }
 
 /// What a link says that leads nowhere; empty for any other path.
@@ -246,7 +246,7 @@ static void makeFolders(const std::string &path,
       std::string why = error == EEXIST
                             ? part + " is " + (link.empty() ? "a file" : link)
                             : writeFailure(error);
-      throw InputError("cannot make the folder " + path + ": " + why);
+      throw InputError("cannot make the folder {}: {}", path, why);
     }
   }
 }
@@ -283,8 +283,7 @@ std::string readFile(const std::string &path, std::string_view purpose,
     }
   } closer{file};
   auto failWith = [&](const std::string &why) {
-    throw InputError("cannot read " + std::string(purpose) + " " + path + ": " +
-                     why);
+    throw InputError("cannot read {} {}: {}", purpose, path, why);
   };
   auto fail = [&]() { failWith(std::strerror(errno)); };
   if (file < 0)
@@ -325,8 +324,8 @@ std::string readFile(const std::string &path, std::string_view purpose,
 
 std::string readRegularFile(const std::string &path, std::string_view purpose) {
   if (fileExists(path) && !isRegularFile(path) && !isFolder(path))
-    throw InputError("cannot read " + std::string(purpose) + " " + path +
-                     ": it is a pipe or a device, and no file");
+    throw InputError("cannot read {} {}: it is a pipe or a device, and no file",
+                     purpose, path);
   return readFile(path, purpose);
 }
 
@@ -350,7 +349,7 @@ bool isStill(int file, const std::string &path) {
   if (!look(path, named))
     return false;
   if (file >= 0 && fstat(file, &open) != 0)
-    throw InputError("cannot look at " + path + ": " + std::strerror(errno));
+    throw InputError("cannot look at {}: {}", path, std::strerror(errno));
   return file < 0 || isSame(named, open);
 }
 
@@ -364,11 +363,11 @@ bool folderHas(const std::string &path) {
   if (look(path, status))
     return true;
   if (errno == EACCES)
-    throw InputError("cannot look at " + path + ": " + std::strerror(EACCES));
+    throw InputError("cannot look at {}: {}", path, std::strerror(EACCES));
   if (std::string link = asDeadLink(path); !link.empty())
-    throw InputError(path + " is " + link +
-                     ": copy the folder with what its links lead to (cp -rL), "
-                     "or download it again");
+    throw InputError("{} is {}: copy the folder with what its links lead to "
+                     "(cp -rL), or download it again",
+                     path, link);
   return false;
 }
 

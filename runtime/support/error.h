@@ -8,16 +8,32 @@
 #ifndef TFM_RUNTIME_SUPPORT_ERROR_H
 #define TFM_RUNTIME_SUPPORT_ERROR_H
 
+#include <fmt/core.h>
 #include <stdexcept>
 #include <string>
 
 namespace tfm {
 
-/// The user's input is at fault: the program prints the message and exits 1.
-/// The message names the file (or flag) and says what to do.
-class InputError : public std::runtime_error {
+/// Something went wrong, told in words for whoever runs the program.
+class Error : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
+  /// The message of a format and what it asks for. That it cannot throw keeps
+  /// the places small that throw it.
+  template <typename First, typename... Rest>
+  Error(fmt::format_string<First, Rest...> format, First &&first,
+        Rest &&...rest) noexcept
+      : Error(fmt::make_format_args(first, rest...), format) {}
+
+private:
+  Error(fmt::format_args values, fmt::string_view format) noexcept;
+};
+
+/// The user's input is at fault: the program prints the message and exits 1.
+/// The message names the file (or flag) and says what to do.
+class InputError : public Error {
+public:
+  using Error::Error;
 };
 
 /// A file is whole, but of a form that nothing here reads: one of another form
@@ -42,9 +58,9 @@ public:
 
 /// Nothing goes on after it, wherever it happens, so nobody who does without
 /// some input catches it: the program prints the message and exits 1.
-class FatalError : public std::runtime_error {
+class FatalError : public Error {
 public:
-  using std::runtime_error::runtime_error;
+  using Error::Error;
 };
 
 /// A device, or its driver, does not go on: what was there is lost.
@@ -68,9 +84,9 @@ public:
 };
 
 /// Ctrl-C: everything worth keeping has been written; the program exits 130.
-class Interrupted : public std::runtime_error {
+class Interrupted : public Error {
 public:
-  using std::runtime_error::runtime_error;
+  using Error::Error;
 };
 
 // Everything else that is thrown is a bug of the program: it exits 70.

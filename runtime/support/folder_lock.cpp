@@ -38,13 +38,14 @@ bool take(int file) {
 
 FolderLock::FolderLock(const std::string &folder) : file(openFolder(folder)) {
   if (file < 0 && errno != ENOENT && errno != ENOTDIR && errno != EACCES)
-    throw InputError("cannot open the folder " + folder + ": " +
+    throw InputError("cannot open the folder {}: {}", folder,
                      std::strerror(errno));
   if (take(file))
     return;
   close(file);
-  throw FolderInUse("another process is training in " + folder +
-                    ": choose another --out, or wait for its end");
+  throw FolderInUse("another process is training in {}: choose another --out, "
+                    "or wait for its end",
+                    folder);
 }
 
 FolderLock::~FolderLock() {

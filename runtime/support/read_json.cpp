@@ -65,8 +65,8 @@ ordered_json objectIn(const std::string &path, std::string_view purpose) {
   const std::string text = readRegularFile(path, purpose);
   ordered_json object = orderedJsonOf(text);
   if (!object.is_object())
-    throw InputError(path + " " + isNoObject(text) +
-                     ": copy or download it again");
+    throw InputError("{} {}: copy or download it again", path,
+                     isNoObject(text));
   return object;
 }
 
@@ -114,7 +114,7 @@ std::string isNoObject(std::string_view text) {
 }
 
 void refuseJson(const std::string &origin, std::string_view text) {
-  throw InputError(origin + " is not valid JSON: " + faultOfJson(text));
+  throw InputError("{} is not valid JSON: {}", origin, faultOfJson(text));
 }
 
 json &placeOf(json &object, const std::string &key) {

@@ -22,8 +22,7 @@ namespace tfm {
 RegularFile::RegularFile(std::string path, std::string_view purpose)
     : name(std::move(path)) {
   auto fail = [&](const char *why) {
-    throw InputError("cannot read " + std::string(purpose) + " " + name + ": " +
-                     why);
+    throw InputError("cannot read {} {}: {}", purpose, name, why);
   };
   // A pipe would wait for a writer before it can be told that it is no file.
   file = uninterrupted(
@@ -53,9 +52,9 @@ void RegularFile::readAt(void *out, uint64_t count, uint64_t position) const {
     ssize_t got = uninterrupted(
         [&] { return pread(file, next, count, static_cast<off_t>(position)); });
     if (got < 0)
-      throw InputError("cannot read " + name + ": " + std::strerror(errno));
+      throw InputError("cannot read {}: {}", name, std::strerror(errno));
     if (got == 0)
-      throw InputError(name + " became shorter while it was read");
+      throw InputError("{} became shorter while it was read", name);
     next += got;
     position += static_cast<uint64_t>(got);
     count -= static_cast<uint64_t>(got);

@@ -68,10 +68,10 @@ BpeMerges::BpeMerges(const MergeList &list, const Vocabulary &vocabulary,
           !isJoined(vocabulary.token(result), left, right))
         result = vocabulary.find(std::string(left).append(right));
       if (ids[2 * i] < 0 || ids[2 * i + 1] < 0 || result < 0)
-        throw InputError(origin + ": the merge \"" + std::string(left) + " " +
-                         std::string(right) +
-                         "\" uses a token that the vocabulary lacks: "
-                         "vocabulary and merges must be of the same tokenizer");
+        throw InputError(
+            "{}: the merge \"{} {}\" uses a token that the vocabulary lacks: "
+            "vocabulary and merges must be of the same tokenizer",
+            origin, left, right);
       learned.push_back({ids[2 * i], ids[2 * i + 1], result});
     }
   }
@@ -131,11 +131,9 @@ void BpeMerges::expectComplete(const Vocabulary &vocabulary,
       example = token;
   }
   if (lost > vocabulary.size() / 10)
-    throw InputError(origin + ": " + std::to_string(lost) + " of the " +
-                     std::to_string(vocabulary.size()) + " tokens, such as \"" +
-                     example +
-                     "\", come from no merge: merges are missing. Copy or "
-                     "download it again");
+    throw InputError("{}: {} of the {} tokens, such as \"{}\", come from no "
+                     "merge: merges are missing. Copy or download it again",
+                     origin, lost, vocabulary.size(), example);
 }
 
 /// As `apply`; for a word, going over all pairs is the fastest.
@@ -241,8 +239,9 @@ static std::string_view textOf(const json &string) {
 MergeList readMerges(const json &model, const std::string &origin) {
   auto list = model.find("merges");
   if (list == model.end() || !list->is_array())
-    throw InputError(origin + ": its model has no list of `merges`. Copy or "
-                              "download it again");
+    throw InputError(
+        "{}: its model has no list of `merges`. Copy or download it again",
+        origin);
   MergeList merges;
   for (const json &entry : *list) {
     if (entry.is_array() && entry.size() == 2 && entry[0].is_string() &&
@@ -253,7 +252,8 @@ MergeList readMerges(const json &model, const std::string &origin) {
     std::string_view text = entry.is_string() ? textOf(entry) : "";
     size_t space = text.find(' ');
     if (space == std::string::npos)
-      throw InputError(origin + ": a merge is two tokens, not " + entry.dump());
+      throw InputError("{}: a merge is two tokens, not {}", origin,
+                       entry.dump());
     merges.emplace_back(text.substr(0, space), text.substr(space + 1));
   }
   return merges;
@@ -270,15 +270,16 @@ std::vector<AddedToken> readAddedTokens(const json &root,
     if (!added.is_object() || !added.contains("content") ||
         !added["content"].is_string() || !added.contains("id") ||
         !added["id"].is_number_unsigned())
-      throw InputError(origin + ": an added token needs an id and a content");
+      throw InputError("{}: an added token needs an id and a content", origin);
     AddedToken token{added["content"].get<std::string>(), /*id=*/0,
                      added.value("lstrip", false), added.value("rstrip", false),
                      added.value("normalized", false)};
     if (token.text.empty())
-      throw InputError(origin + ": an added token is empty");
+      throw InputError("{}: an added token is empty", origin);
     if (added.value("single_word", false))
-      throw NotSupported(origin + ": the added token \"" + token.text +
-                         "\" has single_word, which is not supported");
+      throw NotSupported(
+          "{}: the added token \"{}\" has single_word, which is not supported",
+          origin, token.text);
     auto id = added["id"].get<uint64_t>();
     vocabulary.set(token.text, id, origin);
     token.id = static_cast<int32_t>(id);
@@ -366,10 +367,10 @@ std::vector<int32_t> readBegin(const json &root, const Vocabulary &vocabulary,
         for (const json &id : told) {
           if (!id.is_number_unsigned() ||
               id.get<uint64_t>() >= static_cast<uint64_t>(vocabulary.size()))
-            throw InputError(fmt::format(
+            throw InputError(
                 "{}: its post-processor puts the token {} before a text, and "
                 "there are {} tokens",
-                origin, jsonText(id), vocabulary.size()));
+                origin, jsonText(id), vocabulary.size());
           ids.push_back(id.get<int32_t>());
         }
       } else if (int32_t id = vocabulary.find(name); id >= 0) {

@@ -179,8 +179,8 @@ private:
     for (char c : piece) {
       int32_t id = byteIds[static_cast<unsigned char>(c)];
       if (id < 0)
-        throw NoToken("the tokenizer has no token for the byte " +
-                      std::to_string(static_cast<unsigned char>(c)));
+        throw NoToken("the tokenizer has no token for the byte {}",
+                      static_cast<unsigned char>(c));
       ids.push_back(id);
     }
   }
@@ -213,8 +213,9 @@ private:
 /// be cut as Hugging Face does.
 std::string findPattern(const json &preTokenizer, const std::string &origin) {
   auto unsupported = [&](const std::string &what) -> std::string {
-    throw NotSupported(origin + ": the pre-tokenizer " + what +
-                       " is not supported; byte-level BPE is");
+    throw NotSupported(
+        "{}: the pre-tokenizer {} is not supported; byte-level BPE is", origin,
+        what);
   };
   if (!preTokenizer.is_object())
     return unsupported("null");
@@ -261,9 +262,9 @@ std::optional<utf8proc_option_t> readNormalizer(const json &normalizer,
     return options(UTF8PROC_DECOMPOSE);
   if (type == "NFKD")
     return options(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
-  throw NotSupported(origin + ": the normalizer \"" + type +
-                     "\" is not supported with byte-level BPE; NFC, NFD, "
-                     "NFKC and NFKD are, one of them");
+  throw NotSupported("{}: the normalizer \"{}\" is not supported with "
+                     "byte-level BPE; NFC, NFD, NFKC and NFKD are, one of them",
+                     origin, type);
 }
 
 } // namespace

@@ -132,7 +132,8 @@ private:
         int32_t value = decodeUtf8(character, 0).value;
         if (value < 0)
           throw InputError("not UTF-8 text, and the tokenizer has no bytes");
-        throw NoToken("the tokenizer has no token for " + characterName(value));
+        throw NoToken("the tokenizer has no token for {}",
+                      characterName(value));
       } else if (!(fuseUnknown && wasUnknown)) {
         ids.push_back(unknown);
       }
@@ -233,8 +234,8 @@ TokenizerPtr charBpeFromJson(const json &root, std::string_view text,
                              const std::string &origin) {
   const json &model = root.at("model");
   if (member(model, "ignore_merges") == true)
-    throw NotSupported(origin + ": ignore_merges is not supported for a BPE of "
-                                "characters");
+    throw NotSupported(
+        "{}: ignore_merges is not supported for a BPE of characters", origin);
   Vocabulary vocabulary = Vocabulary::fromJson(member(model, "vocab"), origin);
   std::vector<AddedToken> added = readAddedTokens(root, vocabulary, origin);
   std::vector<int32_t> begin = readBegin(root, vocabulary, origin);

@@ -43,8 +43,8 @@ public:
       bool isCharacter =
           character.value >= 0 && character.bytes == token.size();
       if (!isCharacter && id != unknown)
-        throw InputError(origin + ": the token \"" + std::string(token) +
-                         "\" is not one character");
+        throw InputError("{}: the token \"{}\" is not one character", origin,
+                         token);
       if (isCharacter && character.value < 128)
         ascii[character.value] = id;
     }
@@ -94,9 +94,9 @@ private:
     if (character.value < 0)
       throw InputError("not UTF-8 text: only a tokenizer of bytes takes it");
     std::string before(textBefore(text, at));
-    throw NoToken("the tokenizer has no token for " +
-                  characterName(character.value) +
-                  (before.empty() ? "" : ", after \"" + before + "\""));
+    throw NoToken("the tokenizer has no token for {}{}",
+                  characterName(character.value),
+                  before.empty() ? "" : ", after \"" + before + "\"");
   }
 
   std::string unknownToken;
@@ -135,9 +135,9 @@ public:
       if (id < 0)
         id = unknown;
       if (id < 0)
-        throw NoToken("the tokenizer has no token for the word \"" +
-                      std::string(word.substr(0, longestQuote)) +
-                      "\", and no " + unknownToken + " for others");
+        throw NoToken("the tokenizer has no token for the word \"{}\", and no "
+                      "{} for others",
+                      word.substr(0, longestQuote), unknownToken);
       ids.push_back(id);
     }
   }

@@ -191,7 +191,7 @@ Cutter Cutter::read(const json &value, const std::string &origin) {
   Cutter result;
   result.add(value, origin);
   if (result.steps.size() > 64)
-    throw InputError(origin + ": its pre-tokenizer has more than 64 steps");
+    throw InputError("{}: its pre-tokenizer has more than 64 steps", origin);
   return result;
 }
 

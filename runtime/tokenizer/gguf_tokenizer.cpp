@@ -114,9 +114,9 @@ public:
   }
 
   [[noreturn]] void fail(const std::string &what) const {
-    throw InputError(file.path() + ": " + what +
-                     ", so its tokenizer cannot be read: name another one with "
-                     "--tokenizer");
+    throw InputError("{}: {}, so its tokenizer cannot be read: name another "
+                     "one with --tokenizer",
+                     file.path(), what);
   }
 
   /// As long as that of the tokens, where `isEach`.
@@ -199,13 +199,13 @@ std::string byteBpe(const GgufReader &file, const Tokens &tokens) {
                0;
   });
   if (cut == cuts().end())
-    throw NotSupported(fmt::format(
+    throw NotSupported(
         "{}: its tokenizer.ggml.pre is {}, and how that cuts a text is not "
         "known here",
         file.path(),
         name.is_null()
             ? "absent"
-            : name.dump(-1, ' ', false, json::error_handler_t::replace)));
+            : name.dump(-1, ' ', false, json::error_handler_t::replace));
   ordered_json root = emptyTokenizerJson();
   Vocabulary vocabulary;
   for (size_t id = 0; id < tokens.size(); ++id) {
@@ -264,9 +264,9 @@ TokenizerPtr openGgufTokenizer(const GgufReader &file) {
     return parseTokenizerJson(sentencePieces(file, Tokens(file)), file.path());
   if (kind == "gpt2")
     return parseTokenizerJson(byteBpe(file, Tokens(file)), file.path());
-  throw NotSupported(fmt::format(
+  throw NotSupported(
       "{}: its tokenizer.ggml.model is {}; \"llama\" and \"gpt2\" are read",
-      file.path(), kind.dump(-1, ' ', false, json::error_handler_t::replace)));
+      file.path(), kind.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 ordered_json ggufTokenizerConfig(const GgufReader &file) {

@@ -42,10 +42,9 @@ public:
       std::string_view word = text.substr(begin, at - begin);
       std::optional<int32_t> id = find(word);
       if (!id)
-        throw InputError("\"" + replaceInvalidUtf8(word) +
-                         "\" is not a token id: text is numbers from 0 to " +
-                         std::to_string(count - 1) +
-                         " here, as in \"15 7 7\"; for words " + forWords);
+        throw InputError("\"{}\" is not a token id: text is numbers from 0 to "
+                         "{} here, as in \"15 7 7\"; for words {}",
+                         replaceInvalidUtf8(word), count - 1, forWords);
       ids.push_back(*id);
     }
   }

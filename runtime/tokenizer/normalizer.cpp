@@ -61,7 +61,7 @@ std::string decodeBase64(std::string_view text, const std::string &origin) {
   for (char c : text) {
     size_t digit = std::string_view(base64Digits).find(c);
     if (digit == std::string_view::npos)
-      throw InputError(origin + ": a table of its normalizer is not base64");
+      throw InputError("{}: a table of its normalizer is not base64", origin);
     bits = bits << 6 | static_cast<uint32_t>(digit);
     count += 6;
     if (count >= 8) {
@@ -187,7 +187,7 @@ public:
       std::memcpy(&size, bytes.data(), sizeof size);
     if (bytes.size() < sizeof size || size > bytes.size() - sizeof size ||
         size % sizeof(uint32_t) != 0 || size == 0)
-      throw InputError(origin + ": the table of its normalizer is damaged");
+      throw InputError("{}: the table of its normalizer is damaged", origin);
     units.resize(size / sizeof(uint32_t));
     std::memcpy(units.data(), bytes.data() + sizeof size, size);
     texts = bytes.substr(sizeof size + size);
@@ -387,7 +387,7 @@ Normalizer Normalizer::read(const json &value, const std::string &origin) {
   std::vector<Step> steps;
   readSteps(value, origin, steps);
   if (steps.size() > 64)
-    throw InputError(origin + ": its normalizer has more than 64 steps");
+    throw InputError("{}: its normalizer has more than 64 steps", origin);
   Normalizer result;
   double growth = 1;
   for (Step &step : steps) {

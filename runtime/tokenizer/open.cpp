@@ -78,10 +78,9 @@ void requireOwnForm(const json &root, bool isOfCharacters, const char *decoder,
           ? "another decoder than that of our runs"
           : nullptr;
   if (other)
-    throw NotSupported(origin +
-                       ": a model of whole words, of characters, or of parts "
-                       "that end in </w>, is not supported with " +
-                       other);
+    throw NotSupported("{}: a model of whole words, of characters, or of parts "
+                       "that end in </w>, is not supported with {}",
+                       origin, other);
 }
 
 /// Whether the words are ids, as a run whose data were ids has them.
@@ -98,7 +97,7 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
                                 const std::string &origin) {
   json root = parseJson(text, origin);
   if (!root.is_object() || !member(root, "model").is_object())
-    throw InputError(origin + " is not a tokenizer.json: it has no model");
+    throw InputError("{} is not a tokenizer.json: it has no model", origin);
   const json &model = root["model"];
   std::string type = typeOf(model);
   try {
@@ -119,9 +118,9 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
     if (type == "WordPiece" || type == "Unigram")
       return pipelineFromJson(root, text, origin);
     if (type != "BPE" && !(type.empty() && model.contains("merges")))
-      throw NotSupported(origin + ": the model type \"" + type +
-                         "\" is not supported; BPE, WordPiece, Unigram and "
-                         "WordLevel are");
+      throw NotSupported("{}: the model type \"{}\" is not supported; BPE, "
+                         "WordPiece, Unigram and WordLevel are",
+                         origin, type);
     const json ends = endsOfWords();
     bool isMarked = member(root, "normalizer") == ends;
     if (isMarked || member(model, "end_of_word_suffix") == wordEnd) {
@@ -138,7 +137,7 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
       return pipelineFromJson(root, text, origin);
     return byteBpeFromJson(root, text, origin);
   } catch (const json::exception &) {
-    throw InputError(origin + " is not a tokenizer.json that can be used");
+    throw InputError("{} is not a tokenizer.json that can be used", origin);
   }
 }
 
@@ -154,9 +153,8 @@ TokenizerPtr openTokenizer(const TokenizerSpec &spec,
   };
   auto need = [&](size_t count) {
     if (paths.size() != count)
-      throw InputError("the tokenizer " + spec.kind + " needs " +
-                       std::to_string(count) + " file(s), not " +
-                       std::to_string(paths.size()));
+      throw InputError("the tokenizer {} needs {} file(s), not {}", spec.kind,
+                       count, paths.size());
   };
   if (!spec.json.empty())
     return parseTokenizerJson(spec.json, "the model's tokenizer");
@@ -186,7 +184,7 @@ TokenizerPtr openTokenizer(const TokenizerSpec &spec,
     need(1);
     return openGgufTokenizer(GgufReader(paths[0]));
   }
-  throw InputError("the tokenizer \"" + spec.kind + "\" is not supported");
+  throw InputError("the tokenizer \"{}\" is not supported", spec.kind);
 }
 
 int64_t tokenizerSize(const TokenizerSpec &spec,

@@ -43,7 +43,7 @@ public:
 
 [[noreturn]] void failCharacter(std::string_view text) {
   int32_t value = decodeUtf8(text, 0).value;
-  throw NoToken("the tokenizer has no token for " + characterName(value));
+  throw NoToken("the tokenizer has no token for {}", characterName(value));
 }
 
 /// Finds all tokens that a text begins with, letter by letter: a look at each
@@ -330,14 +330,15 @@ public:
 std::vector<double> readScores(const json &list, Vocabulary &vocabulary,
                                const std::string &origin) {
   if (!list.is_array() || list.empty())
-    throw InputError(origin +
-                     ": the vocabulary is not a list of tokens and scores");
+    throw InputError("{}: the vocabulary is not a list of tokens and scores",
+                     origin);
   std::vector<double> scores;
   for (const json &entry : list) {
     if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() ||
         !entry[1].is_number())
-      throw InputError(origin + ": entry " + std::to_string(scores.size()) +
-                       " of the vocabulary is not a token and its score");
+      throw InputError(
+          "{}: entry {} of the vocabulary is not a token and its score", origin,
+          scores.size());
     vocabulary.set(entry[0].get_ref<const std::string &>(), scores.size(),
                    origin);
     scores.push_back(entry[1].get<double>());
@@ -362,7 +363,7 @@ TokenizerPtr pipelineFromJson(const json &root, std::string_view text,
   if (type == "Unigram" && !unknown.is_null() &&
       (!unknown.is_number_unsigned() ||
        unknown.get<uint64_t>() >= scores.size()))
-    throw InputError(origin + ": `unk_id` of its model is no token");
+    throw InputError("{}: `unk_id` of its model is no token", origin);
   result->normalizer = Normalizer::read(member(root, "normalizer"), origin);
   result->cutter = Cutter::read(member(root, "pre_tokenizer"), origin);
   result->added = readAddedTokens(root, vocabulary, origin);

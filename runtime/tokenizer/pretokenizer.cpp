@@ -168,8 +168,8 @@ static bool isCount(std::string_view braces) {
 /// NotSupported for intersections of classes and `\h`.
 static std::string inPcre(std::string_view pattern, const std::string &origin) {
   auto refuse = [&](const char *what) {
-    throw NotSupported(origin + ": the pattern " + std::string(pattern) +
-                       " has " + what + ", which is not supported");
+    throw NotSupported("{}: the pattern {} has {}, which is not supported",
+                       origin, pattern, what);
   };
   std::string result;
   // Where in the result begins what a count would count, and open groups.
@@ -241,7 +241,7 @@ Pretokenizer::Pretokenizer(const std::string &pattern,
       reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset, nullptr);
   if (!code)
-    throw NotSupported(origin + ": cannot use the pattern " + pattern + ": " +
+    throw NotSupported("{}: cannot use the pattern {}: {}", origin, pattern,
                        messageOf(error));
   compiled = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;
   uint32_t isEmpty = 0;
@@ -279,9 +279,9 @@ void Pretokenizer::Cursor::find() {
     if (found == PCRE2_ERROR_NOMATCH)
       return;
     if (found < 0)
-      throw InputError("the pattern of the tokenizer finds no end in this "
-                       "text: " +
-                       messageOf(found));
+      throw InputError(
+          "the pattern of the tokenizer finds no end in this text: {}",
+          messageOf(found));
     const size_t *place = pcre2_get_ovector_pointer(match);
     if (place[0] < place[1] || place[1] != at || isFirst) {
       begin = place[0];

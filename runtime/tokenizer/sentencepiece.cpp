@@ -81,8 +81,9 @@ public:
 
 private:
   [[noreturn]] void damaged() const {
-    throw InputError(origin + " is not a SentencePiece model, or it is "
-                              "damaged. Copy or download it again");
+    throw InputError("{} is not a SentencePiece model, or it is damaged. Copy "
+                     "or download it again",
+                     origin);
   }
 
   std::string_view take(uint64_t size) {
@@ -153,8 +154,8 @@ SentencePieceModel readModel(std::string_view bytes,
     }
   }
   if (model.pieces.empty() || !isDescribed)
-    throw InputError(origin + " is not a SentencePiece model: it has no " +
-                     (model.pieces.empty() ? "pieces" : "type"));
+    throw InputError("{} is not a SentencePiece model: it has no {}", origin,
+                     model.pieces.empty() ? "pieces" : "type");
   return model;
 }
 
@@ -265,9 +266,10 @@ std::string sentencePieceJson(std::string_view bytes,
 std::string sentencePieceJson(const SentencePieceModel &model,
                               const std::string &origin) {
   auto unsupported = [&](const char *what) {
-    throw InputError(origin + ": SentencePiece models " + what +
-                     " are not supported; unigram models, and BPE with the "
-                     "text as it stands, are (T5, Llama, Mistral, Gemma)");
+    throw InputError(
+        "{}: SentencePiece models {} are not supported; unigram models, and "
+        "BPE with the text as it stands, are (T5, Llama, Mistral, Gemma)",
+        origin, what);
   };
   if (model.endsInSpaces)
     unsupported("whose words end in their spaces");

@@ -61,11 +61,11 @@ TokenizerPtr asFolderSays(const std::string &folder, bool isGpt2,
   json settings =
       objectIn(folder + "/tokenizer_config.json", "the tokenizer's settings");
   auto refuse = [&](const std::string &what) {
-    throw NotSupported(fmt::format(
+    throw NotSupported(
         "{0} has no tokenizer.json, and its other files do not say all of the "
         "tokenizer: {1}. transformers writes one, with "
         "`AutoTokenizer.from_pretrained(\"{0}\").save_pretrained(\"{0}\")`",
-        folder, what));
+        folder, what);
   };
   if (isGpt2) {
     const std::set<json> own = {json(), "GPT2Tokenizer", "GPT2TokenizerFast"};

@@ -26,16 +26,16 @@ void refuseStep(const char *what, const json &step, const std::string &origin,
   std::string text = step.dump(-1, ' ', /*ensure_ascii=*/true);
   if (text.size() > 200)
     text = text.substr(0, 200) + "...";
-  throw NotSupported(origin + ": the " + what + " " + text +
-                     " is not supported" + advice);
+  throw NotSupported("{}: the {} {} is not supported{}", origin, what, text,
+                     advice);
 }
 
 void requireBounded(const char *what, double growth,
                     const std::string &origin) {
   if (growth > 1000)
-    throw InputError(origin + ": the replacements of the " + what +
-                     " can make a text more than 1000 times as long. Copy or "
-                     "download the file again");
+    throw InputError("{}: the replacements of the {} can make a text more than "
+                     "1000 times as long. Copy or download the file again",
+                     origin, what);
 }
 
 StepPattern StepPattern::read(const char *what, const json &step,

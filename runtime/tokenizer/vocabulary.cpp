@@ -128,12 +128,12 @@ void Vocabulary::find(std::span<const std::string_view> wanted,
 }
 
 void failTooLarge(const std::string &token, const std::string &origin) {
-  throw InputError(origin + ": the id of " + token + " is too large");
+  throw InputError("{}: the id of {} is too large", origin, token);
 }
 
 void failNoNumber(const std::string &token, const std::string &origin) {
-  throw InputError(origin + ": the id of " + token +
-                   " is not a whole number of at least 0");
+  throw InputError("{}: the id of {} is not a whole number of at least 0",
+                   origin, token);
 }
 
 void Vocabulary::set(std::string_view token, uint64_t id,
@@ -145,14 +145,15 @@ void Vocabulary::set(std::string_view token, uint64_t id,
   if (before == static_cast<int32_t>(id))
     return;
   if (before >= 0 || isUsed(id))
-    throw InputError(origin + ": " + name() + " and the id " +
-                     std::to_string(id) + " are given twice");
+    throw InputError("{}: {} and the id {} are given twice", origin, name(),
+                     id);
   put(token, id);
 }
 
 Vocabulary Vocabulary::fromJson(const json &object, const std::string &origin) {
   if (!object.is_object() || object.empty())
-    throw InputError(origin + ": the vocabulary is not a table of token to id");
+    throw InputError("{}: the vocabulary is not a table of token to id",
+                     origin);
   Vocabulary vocabulary;
   for (const auto &[token, id] : object.items()) {
     if (!id.is_number_unsigned())
@@ -220,11 +221,11 @@ MergeList parseMerges(const NamedText &file) {
     if (space == std::string_view::npos || space == 0 ||
         space + 1 == row.size() ||
         row.find(' ', space + 1) != std::string_view::npos)
-      throw InputError(file.origin + ":" + std::to_string(line) +
-                       ": a merge is two tokens with one space between them");
+      throw InputError(
+          "{}:{}: a merge is two tokens with one space between them",
+          file.origin, line);
     if (!isText && !isUtf8(row))
-      throw InputError(file.origin + ":" + std::to_string(line) +
-                       ": not UTF-8 text");
+      throw InputError("{}:{}: not UTF-8 text", file.origin, line);
     merges.emplace_back(row.substr(0, space), row.substr(space + 1));
   }
   return merges;

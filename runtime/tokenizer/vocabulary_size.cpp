@@ -117,7 +117,8 @@ int64_t vocabularySize(std::string_view text, bool isTable,
   if (!json::sax_parse(text, &reader))
     refuseJson(origin, text);
   if (reader.size == 0)
-    throw InputError(origin + ": the vocabulary is not a table of token to id");
+    throw InputError("{}: the vocabulary is not a table of token to id",
+                     origin);
   return reader.size;
 }
 

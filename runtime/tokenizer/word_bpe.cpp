@@ -177,8 +177,9 @@ private:
       if (id < 0)
         id = unknown;
       if (id < 0)
-        throw NoToken("the tokenizer has no token for \"" + part +
-                      "\", and no <UNK> for others");
+        throw NoToken(
+            "the tokenizer has no token for \"{}\", and no <UNK> for others",
+            part);
       ids.push_back(id);
     }
     return ids;
@@ -208,14 +209,15 @@ void expectComplete(const Vocabulary &vocabulary, const MergeList &merges,
     std::string merge = std::string(left) + " " + std::string(right);
     for (std::string_view part : {left, right})
       if (!isFirst(part) && !made.contains(std::string(part)))
-        throw InputError(origin + ": the merge " + quoted(merge) + " joins " +
-                         quoted(part) +
-                         ", which comes from no merge before it" + help);
+        throw InputError(
+            "{}: the merge {} joins {}, which comes from no merge before it{}",
+            origin, quoted(merge), quoted(part), help);
     std::string result = std::string(left).append(right);
     if (vocabulary.find(result) < 0)
-      throw InputError(origin + ": the merge " + quoted(merge) +
-                       " makes a token that the vocabulary lacks: vocabulary "
-                       "and merges must be of the same tokenizer");
+      throw InputError(
+          "{}: the merge {} makes a token that the vocabulary lacks: "
+          "vocabulary and merges must be of the same tokenizer",
+          origin, quoted(merge));
     made.insert(std::move(result));
   }
   // Every merge joins two tokens of the vocabulary; others that no merge makes
@@ -230,10 +232,10 @@ void expectComplete(const Vocabulary &vocabulary, const MergeList &merges,
     for (size_t at = 1; at < token.size(); ++at)
       if (vocabulary.find(token.substr(0, at)) >= 0 &&
           vocabulary.find(token.substr(at)) >= 0)
-        throw InputError(origin + ": the token " + quoted(token) +
-                         " comes from no merge, though " +
-                         quoted(token.substr(0, at)) + " and " +
-                         quoted(token.substr(at)) + " would make it" + help);
+        throw InputError("{}: the token {} comes from no merge, though {} and "
+                         "{} would make it{}",
+                         origin, quoted(token), quoted(token.substr(0, at)),
+                         quoted(token.substr(at)), help);
   }
 }
 
@@ -259,8 +261,9 @@ TokenizerPtr wordBpeFromJson(const json &model, const std::string &origin) {
   Vocabulary vocabulary = mapTokens(
       Vocabulary::fromJson(member(model, "vocab"), origin), spelt, origin);
   if (vocabulary.find(wordEnd) < 0)
-    throw NotSupported(origin + ": a model of parts of words without a token "
-                                "</w> is not supported");
+    throw NotSupported(
+        "{}: a model of parts of words without a token </w> is not supported",
+        origin);
   const MergeList list = readMerges(model, origin);
   std::vector<std::pair<std::string, std::string>> texts;
   for (const auto &[left, right] : list)

@@ -158,11 +158,10 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure,
   Evaluation result;
   result.targets = sums.targets;
   if (result.targets == 0 && data.windows(part) > 0)
-    throw InputError(fmt::format(
+    throw InputError(
         "there is nothing to evaluate: none of the targets in the {} counts, "
         "all of them are what the loss ignores; name another file with --data",
-        data.windows(Part::Train) > 0 ? "validation part of the data"
-                                      : "data"));
+        data.windows(Part::Train) > 0 ? "validation part of the data" : "data");
   if (result.targets == 0)
     throw InputError("there is nothing to evaluate: the validation part of the "
                      "data is empty; name a file with --data, or build with "

@@ -83,8 +83,9 @@ void requireTrace(const std::string &path, const std::string &out) {
   constexpr std::string_view beginning = R"({"displayTimeUnit")";
   std::string first = readFile(path, "the trace", beginning.size());
   if (!first.empty() && !first.starts_with(beginning))
-    throw InputError(path + " is no trace, and would be lost: write the trace "
-                            "to another file with --profile");
+    throw InputError("{} is no trace, and would be lost: write the trace to "
+                     "another file with --profile",
+                     path);
 }
 
 /// A string of JSON.

@@ -167,10 +167,10 @@ RowUpdate::RowUpdate(Model &model, Processes *processes)
   addPart(plain, TFM_UPDATE_PLAIN, variant.plain,
           std::span(blocks).subspan(first));
   if (blocks.empty() && model.rowCount() > 0)
-    throw InputError(fmt::format(
+    throw InputError(
         "this build of {} for {} has no updates for a sum of gradients as a "
         "tree: build it with -D train.sum=sequential, or run with --device cpu",
-        model.descriptor().name, variant.target));
+        model.descriptor().name, variant.target);
   if (count > 1)
     link = model.device().link(*processes);
   // NCCL's devices have all values, and make copies of these themselves.

@@ -38,8 +38,9 @@ std::optional<int32_t> ignoredTarget(const TrainSpec &train,
     return std::nullopt;
   std::optional<int32_t> id = tokenizer.findText(*train.ignoreToken);
   if (!id)
-    throw InputError("the ignored target \"" + *train.ignoreToken +
-                     "\" is not one token of the tokenizer");
+    throw InputError(
+        "the ignored target \"{}\" is not one token of the tokenizer",
+        *train.ignoreToken);
   return id;
 }
 
@@ -97,8 +98,8 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
                            beginOfData(recipe, tokenizer), origin);
   if (source.isTaken() &&
       static_cast<int64_t>(samplePrompt.size()) > source.length())
-    throw InputError(fmt::format("{} has {} tokens, and the encoder reads {}",
-                                 origin, samplePrompt.size(), source.length()));
+    throw InputError("{} has {} tokens, and the encoder reads {}", origin,
+                     samplePrompt.size(), source.length());
 }
 
 void Trainer::prepare() {
@@ -788,10 +789,10 @@ TrainResult Trainer::run(const std::atomic<bool> &newInterrupt) {
     trainOn(result);
   } catch (const DeviceError &error) {
     bool canGoOn = savedAt || !options.resume.empty();
-    throw InputError(fmt::format(
+    throw InputError(
         "after step {}: {}{}{}", position.step, error.what(), whatIsLeft(),
         canGoOn ? ""
-                : "; no checkpoint was saved: the same command begins anew"));
+                : "; no checkpoint was saved: the same command begins anew");
   }
   return result;
 }
@@ -851,9 +852,9 @@ void Trainer::trainOn(TrainResult &result) {
   log.flush();
   std::string failure = log.problem().empty() ? unwritten : log.problem();
   if (!failure.empty())
-    throw InputError(failure + (options.out.empty()
-                                    ? ""
-                                    : "; all else is saved in " + options.out));
+    throw InputError(
+        "{}{}", failure,
+        options.out.empty() ? "" : "; all else is saved in " + options.out);
 }
 
 } // namespace tfm

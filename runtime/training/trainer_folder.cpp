@@ -64,7 +64,7 @@ void Trainer::save(bool goesOn) {
   } catch (const InputError &error) {
     // A disk that is full for a while must not cost the training, either.
     if (!goesOn)
-      throw InputError(error.what() + whatIsLeft());
+      throw InputError("{}{}", error.what(), whatIsLeft());
     lastSaveFailed = true;
     progress->clear();
     say(fmt::format("warning: {}; training goes on, and the next checkpoint is "
@@ -140,7 +140,7 @@ void Trainer::openRun() {
   // Of a folder that is there the log may be one to write to, but no checkpoint
   // would ever be saved.
   if (faccessat(AT_FDCWD, options.out.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
-    throw InputError("cannot write into the folder " + options.out + ": " +
+    throw InputError("cannot write into the folder {}: {}", options.out,
                      std::strerror(errno));
   SpaceNeeds needs;
   needs.present = static_cast<int64_t>(olderSteps(options.out).size()) +
@@ -199,8 +199,8 @@ void Trainer::openRun() {
   try {
     lowestLoss = bestLoss(options.out);
   } catch (const InputError &error) {
-    throw InputError(std::string(error.what()) + "; remove " +
-                     folder->file("best") + " to go on without it");
+    throw InputError("{}; remove {} to go on without it", error.what(),
+                     folder->file("best"));
   }
   // Where they were removed their loss is still known.
   if (!isNew && !lowestLoss)

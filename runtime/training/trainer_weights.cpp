@@ -54,12 +54,12 @@ Trainer::outsideOf(std::span<const InitialWeights> all) const {
         }))
       continue;
     if (!parameter.trainable && beginsAtRandom(parameter))
-      throw InputError(fmt::format(
+      throw InputError(
           "{} is in no part that --init names, and as it is not trained it "
           "would stay random: add --init {}=FILE",
           parameter.name,
           std::string_view(parameter.name)
-              .substr(0, std::string_view(parameter.name).find('.'))));
+              .substr(0, std::string_view(parameter.name).find('.')));
     names.emplace_back(parameter.name);
   }
   return names;

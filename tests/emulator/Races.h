@@ -8,13 +8,15 @@
 #ifndef TFM_TESTS_EMULATOR_RACES_H
 #define TFM_TESTS_EMULATOR_RACES_H
 
+#include "llvm/ADT/DenseMap.h"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
-#include <unordered_map>
+#include <tuple>
 #include <vector>
 
 namespace tfm::emulator {
@@ -146,19 +148,8 @@ private:
   // same threads in the same order, so that few sets serve all of them.
   /// For each set and thread the time at which it read; 0: not at all.
   std::vector<uint32_t> times;
-  struct Step {
-    uint32_t readers, thread, time;
-    bool operator==(const Step &) const = default;
-  };
-  struct HashStep {
-    size_t operator()(const Step &step) const {
-      return (static_cast<size_t>(step.readers) << 32 ^ step.time) *
-                 0x9e3779b97f4a7c15u ^
-             step.thread * 0x85ebca6bu;
-    }
-  };
-  /// The set that comes of a set and one more reader.
-  std::unordered_map<Step, uint32_t, HashStep> steps;
+  /// The set that comes of a set and one more reader: its thread and time.
+  llvm::DenseMap<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> steps;
 };
 
 } // namespace tfm::emulator

@@ -240,6 +240,23 @@ TEST(Decompose, CrossEntropyAndItsDerivative) {
         "tfm-decompose,tfm-simplify");
 }
 
+TEST(Decompose, Rotations) {
+  for (const char *attributes :
+       {"dims = 8 : i64", "dims = 4 : i64", "dims = 8 : i64, interleaved",
+        "dims = 6 : i64, interleaved, inverse", "dims = 8 : i64, inverse",
+        "dims = 8 : i64, amplitude = 1.25 : f64",
+        "dims = 4 : i64, frequencies = array<f64: 0.75, 0.125>"})
+    for (const char *element : {"f32", "f64"}) {
+      std::string type = std::string("tensor<2x3x5x8x") + element + ">";
+      expectSameMeaning(
+          "func.func @f(%x: " + type +
+              ", %p: tensor<2x5xi32> {test.limit = 9}) -> " + type +
+              " {\n%y = tfm.rope %x, %p {base = 10.0 : f64, " + attributes +
+              "} : " + type + ", tensor<2x5xi32>\nreturn %y : " + type + "\n}",
+          "tfm-decompose,tfm-simplify");
+    }
+}
+
 // Minus infinity throughout a row gives zeros, and in part of it the rest.
 TEST(Decompose, SoftmaxOfMinusInfinity) {
   TestModule test(R"(
