@@ -16,7 +16,6 @@
 #include "runtime/files/run_folder.h"
 #include "runtime/files/weights.h"
 #include "runtime/files/written_by.h"
-#include "runtime/formats/gguf.h"
 #include "runtime/model/quantise.h"
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
@@ -161,10 +160,7 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   for (const std::string &path :
        command.adapter ? adapterFiles(folder) : exportedFiles(command.out))
     requireNoneOfModel(path, descriptor);
-  if (isGguf(out))
-    throw InputError("{}: what is written is no .gguf file, but a safetensors "
-                     "one: name it .safetensors",
-                     out);
+  requireNoOtherKind(out);
   if (command.adapter && out == command.out && out.ends_with(".safetensors"))
     throw InputError(
         "{}: an adapter is a folder of two files: name it without .safetensors",

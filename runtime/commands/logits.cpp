@@ -93,6 +93,7 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
   if (isSameFile(out, command.promptFile))
     throw InputError("{} is the prompt: write to another file", out);
   requireNotRead(out, command, descriptor);
+  requireNoOtherKind(out);
   requireWrittenBy(out, "logits", "write to another file");
   const ForwardInput input = inputOf(descriptor, command, recipe, *tokenizer);
   std::unique_ptr<Device> device =

@@ -181,6 +181,7 @@ void predict(const tfm_model &descriptor, const PredictCommand &command) {
         recipe.data.kind.empty() ? "none" : "`" + recipe.data.kind + "`");
   requireNoRunFile(command.out);
   requireNotRead(command.out, command, descriptor);
+  requireNoOtherKind(command.out);
   requireWrittenBy(command.out, "predict", "write to another file");
   const tfm_function *function = findFunction(descriptor, TFM_FORWARD);
   if (!function)

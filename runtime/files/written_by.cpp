@@ -38,6 +38,15 @@ bool isWrittenBy(const std::string &path, const std::string &command) {
   }
 }
 
+void requireNoOtherKind(const std::string &path) {
+  for (const char *ending : {".gguf", ".npy", ".npz", ".bin", ".pt", ".pth",
+                             ".h5", ".json", ".jsonl", ".csv", ".txt"})
+    if (path.ends_with(ending))
+      throw InputError("{}: what is written is no {} file, but a safetensors "
+                       "one: name it .safetensors",
+                       path, ending);
+}
+
 void requireWrittenBy(const std::string &path, const std::string &command,
                       const std::string &advice) {
   if (isRegularFile(path) && !readFile(path, "the file", 1).empty() &&

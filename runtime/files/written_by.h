@@ -20,6 +20,10 @@ namespace tfm {
 /// In the metadata of a file of tensors: the command that wrote it.
 inline constexpr const char *writtenByKey = "tfm.written_by";
 
+/// Throws InputError where a file of tensors is to have the name of one of
+/// another kind, which whoever reads it by that name would take it for.
+void requireNoOtherKind(const std::string &path);
+
 /// Whether a file of tensors says that `command` wrote it.
 bool isWrittenBy(const std::string &path, const std::string &command);
 

@@ -528,6 +528,8 @@ train { batch = 2, steps = 1, loss = mse() }
         predict = (model, "predict", "--weights", "buffered.safetensors", "--data", "x.safetensors", "-o", "y.safetensors")
         self.refused("seen is not a parameter of this model\nUse the binary that was built for these weights, or name other "
                      "weights. If what is no parameter may be left out, such as buffers, --partial does so\n", *predict)
+        self.refused("y.npy: what is written is no .npy file, but a safetensors one: name it .safetensors",
+                     *predict[:-1], "y.npy", "--partial")
         self.ok(*predict, "--partial")
         self.assertEqual(load_arrays(self.path("y.safetensors")), {"output": ("F32", [1, 2], [15, 24])})
 

@@ -205,6 +205,14 @@ model One(vocab = 16, context = 9) {
                     self.assertAlmostEqual(value, other, delta=1e-6 * max(1, abs(value)), msg=name)
         self.assertLess(os.path.getsize(self.files["int4"]), 0.7 * os.path.getsize(self.files["int8"]))
 
+    def test_names_of_other_files_are_refused(self):
+        for command, ending in (("export", ".gguf"), ("export", ".bin"), ("logits", ".npy"), ("logits", ".json")):
+            prompt = ["--ids", "--prompt", "1"] if command == "logits" else []
+            result = run(self.builds["f32"], command, "--weights", self.run_folder, *prompt, "-o", self.path("x" + ending))
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"what is written is no {ending} file, but a safetensors one: name it .safetensors", result.stderr)
+            self.assertFalse(os.path.exists(self.path("x" + ending)))
+
     def test_reports_tell_bytes_and_types(self):
         report = tfmc("report", MODELS / "shakespeare.tfm", "--memory", "--format", "json", "-D",
                       "generate.weights=int8")
