@@ -92,8 +92,10 @@ private:
   llvm::json::Value integerOrNull(Form &form, llvm::StringRef name);
   void wrong(const Found &found, llvm::StringRef name, llvm::StringRef expected,
              const SymbolicValue &value);
+  /// Whether a form is of one of these kinds. What it says of another one ends
+  /// in `help`, or else in what may have been meant.
   bool known(const Form &form, llvm::ArrayRef<llvm::StringRef> kinds,
-             llvm::StringRef what);
+             llvm::StringRef what, llvm::StringRef help = "");
 
   /// What is in the JSON of a form of `kind` that says nothing.
   static llvm::json::Object defaults(llvm::StringRef path,

@@ -11,6 +11,7 @@
 #include "runtime/support/error.h"
 #include "runtime/support/utf8.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -153,11 +154,28 @@ std::vector<std::string> RecipeBuilder::fileNames(Form &form,
 // Data
 //===----------------------------------------------------------------------===//
 
+/// What reads the data that is called `kind` elsewhere; empty: nothing is known
+/// of it.
+static StringRef otherKindOfData(StringRef kind) {
+  return llvm::StringSwitch<StringRef>(kind)
+      .Cases({"csv", "tsv", "table"},
+             "a table of texts is read by `pairs(\"FILE.csv\", prompt = "
+             "\"COLUMN\", answer = \"COLUMN\")` or `json(\"FILE.csv\", field "
+             "= \"COLUMN\")`; numbers come as `arrays(\"FILE.safetensors\")`")
+      .Cases({"jsonl", "chat", "messages"},
+             "`json(\"FILE.jsonl\", field = \"NAME\")` reads texts, and the "
+             "messages of chats")
+      .Cases({"npy", "npz", "numpy", "safetensors", "tensors", "images"},
+             "numbers come as `arrays(\"FILE.safetensors\")`, token ids as "
+             "`tokens(\"FILE.npy\")`")
+      .Default("");
+}
+
 std::optional<RecipeBuilder::Form> RecipeBuilder::dataForm(const Block *block) {
   if (!block || !block->value)
     return std::nullopt;
   Form data = form(*block->value, "data");
-  if (!known(data, kindsOf("data"), "kind of data"))
+  if (!known(data, kindsOf("data"), "kind of data", otherKindOfData(data.kind)))
     return std::nullopt;
   return data;
 }
@@ -455,11 +473,26 @@ RecipeBuilder::alphabetSource(const Found &from, std::vector<Range> &ranges) {
   return source.files.empty() ? std::nullopt : std::optional(source);
 }
 
+/// The same of tokenizers.
+static StringRef otherTokenizer(StringRef kind) {
+  return llvm::StringSwitch<StringRef>(kind)
+      .Cases(
+          {"bpe", "json", "hf", "llama", "wordpiece", "unigram", "bert"},
+          "`huggingface(\"tokenizer.json\")` reads what is published; "
+          "`bpe_words(\"vocab.json\", \"merges.txt\")` what `tfmc tokenizer` "
+          "learns from a text")
+      .Cases({"tiktoken", "gpt", "gpt3", "gpt4"},
+             "GPT-2's is `gpt2(\"vocab.json\", \"merges.txt\")`, others are "
+             "read by `huggingface(\"tokenizer.json\")`")
+      .Default("");
+}
+
 std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
   if (!block.value)
     return std::nullopt;
   Form form = this->form(*block.value, "tokenizer");
-  if (!known(form, kindsOf("tokenizer"), "tokenizer"))
+  if (!known(form, kindsOf("tokenizer"), "tokenizer",
+             otherTokenizer(form.kind)))
     return std::nullopt;
   TokenizerInfo info;
   info.kind = form.kind;

@@ -430,13 +430,17 @@ std::vector<RecipeBuilder::Marker> RecipeBuilder::texts(Form &form,
 }
 
 bool RecipeBuilder::known(const Form &form, llvm::ArrayRef<StringRef> kinds,
-                          StringRef what) {
+                          StringRef what, StringRef help) {
   if (form.kind.empty())
     return false;
   if (llvm::is_contained(kinds, form.kind))
     return true;
   Diagnostic &d = e.diags.error(805, form.range,
                                 "there is no " + what + " `" + form.kind + "`");
+  if (!help.empty()) {
+    d.help(help.str());
+    return false;
+  }
   std::vector<std::string> names;
   for (StringRef kind : kinds)
     names.push_back(kind.str());
