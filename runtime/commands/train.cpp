@@ -11,6 +11,7 @@
 #include "runtime/device/choose_device.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/files/find_chat.h"
+#include "runtime/files/hf_config.h"
 #include "runtime/files/model_files.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/run_log.h"
@@ -109,6 +110,33 @@ static void noteMissingBegin(const tfm_function &function,
         "\n");
 }
 
+/// Throws InputError where training would begin with what it writes over, or
+/// where its weights would be taken for those of another model.
+static void requireGoesTogether(const tfm_model &descriptor,
+                                const TrainOptions &options) {
+  for (const InitialWeights &init : options.init) {
+    const std::filesystem::path path = init.path;
+    const bool isWhole = isFolder(init.path);
+    std::string folder = isWhole ? init.path : path.parent_path().string();
+    if (folder.empty())
+      folder = ".";
+    const std::string run = runAround(folder);
+    if ((isWhole || path.filename() == "model.safetensors") &&
+        isSameFile(run.empty() ? folder : run, options.out))
+      throw InputError("{} has what training begins with (--init {}), and "
+                       "would be overwritten: choose another --out",
+                       options.out, shellWord(init.path));
+  }
+  try {
+    requireConfig(options.out, descriptor);
+  } catch (const InputError &) {
+    throw InputError("{}/config.json is of another model, and would be read "
+                     "with the weights of this run: move it, or choose another "
+                     "--out",
+                     options.out);
+  }
+}
+
 /// Chooses the run directory; throws InputError where it, or another file that
 /// is to be written, holds what must not be lost.
 static void requireRunFolder(const tfm_model &descriptor,
@@ -149,6 +177,8 @@ static void requireRunFolder(const tfm_model &descriptor,
                          : " already holds weights: begin with them with "
                            "--init " +
                                shellWord(options.out));
+  if (isNew)
+    requireGoesTogether(descriptor, options);
 
   if (!options.log.empty()) {
     requireNoRunFile(options.log);

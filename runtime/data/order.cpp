@@ -11,7 +11,6 @@
 #include "runtime/support/error.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 #include <numeric>
 
 namespace tfm {

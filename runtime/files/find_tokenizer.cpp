@@ -16,7 +16,6 @@
 #include "runtime/tokenizer/gguf_tokenizer.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 
 namespace tfm {
 

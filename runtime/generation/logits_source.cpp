@@ -16,7 +16,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
 #include <random>
 #include <stdexcept>
 #include <string_view>

@@ -15,7 +15,6 @@
 #include <array>
 #include <bit>
 #include <cstdio>
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <queue>
 

@@ -17,7 +17,6 @@
 #include <cfenv>
 #include <cmath>
 #include <exception>
-#include <fmt/format.h>
 #include <span>
 #include <vector>
 

@@ -448,6 +448,28 @@ class Addition(WholeRun, unittest.TestCase):
         self.assertIn(str(self.run_folder), result.stderr)
         self.assertEqual(self.weights("whole"), before)
 
+    def test_what_it_begins_with_is_kept(self):
+        before = self.weights("whole")
+        for init in (self.run_folder, self.run_folder / "model.safetensors"):
+            result = run(self.model, "train", "--steps", "1", "--init", init, "--out", self.run_folder, "--overwrite")
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"{self.run_folder} has what training begins with (--init {init}), and would be overwritten: "
+                          "choose another --out", result.stderr)
+            self.assertEqual(self.weights("whole"), before)
+
+    def test_a_configuration_of_another_model_stays_alone(self):
+        folder = self.path("configured")
+        os.mkdir(folder)
+        config = pathlib.Path(folder, "config.json")
+        for text in ('{"vocab_size": 7, "hidden_act": "relu"}', "no JSON"):
+            config.write_text(text)
+            for more in ([], ["--overwrite"]):
+                result = run(self.model, "train", "--steps", "1", "--out", folder, *more)
+                self.assertEqual(result.returncode, 1)
+                self.assertIn("config.json is of another model, and would be read with the weights of this run: move it, or "
+                              "choose another --out", result.stderr)
+                self.assertEqual(os.listdir(folder), ["config.json"])
+
     def test_a_run_that_came_meanwhile_is_kept(self):
         # The one reads its data slowly, the other is done before it: what it has written is not removed.
         program = binary(self.folder, MODELS / "shakespeare.tfm", "-D", "layers=1", "-D", "width=16", "-D", "heads=2",

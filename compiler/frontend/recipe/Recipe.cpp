@@ -101,7 +101,8 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
     (*out["loss"].getAsObject())["kind"] = "own";
   out["optimizer"] = optimizer(find(train, "optimizer"));
   out["schedule"] =
-      schedule(find(train, "schedule"), out["steps"].getAsInteger());
+      schedule(find(train, "schedule"), out["steps"].getAsInteger(),
+               out.getObject("optimizer")->getNumber("lr"));
   out["clip"] = clip(find(train, "clip"));
   out["only"] = only(train);
   if (json::Array pairs = rates(train); !pairs.empty())
@@ -412,7 +413,8 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
 }
 
 json::Value RecipeBuilder::schedule(const Found &found,
-                                    std::optional<int64_t> steps) {
+                                    std::optional<int64_t> steps,
+                                    std::optional<double> lr) {
   StringRef absent = recipe::text("train.schedule.kind");
   Form form = formOr(found, absent, "train.schedule");
   if (!known(form, kindsOf("train.schedule"), "schedule"))
@@ -430,6 +432,13 @@ json::Value RecipeBuilder::schedule(const Found &found,
         .help("a warmup is most often a tenth of the steps, or less");
   if (form.kind != "constant" && form.kind != "inverse_sqrt")
     out["final"] = number(form, "final");
+  if (std::optional<double> last = out.getNumber("final");
+      last && lr && *last > *lr)
+    e.diags
+        .warning(809, find(form, "final").range,
+                 "training ends with a larger learning rate than it begins "
+                 "with: `final` is larger than `lr`")
+        .help("`final` is a learning rate, and no share of `lr`");
   if (form.kind == "wsd" || form.kind == "cosine") {
     Found given = find(form, "decay");
     int64_t decay = integer(form, "decay");

@@ -149,7 +149,8 @@ private:
   void refuseExtents(const ast::Block *train);
   llvm::json::Value optimizer(const Found &found);
   /// `steps`: how many the training has, if the recipe says that.
-  llvm::json::Value schedule(const Found &found, std::optional<int64_t> steps);
+  llvm::json::Value schedule(const Found &found, std::optional<int64_t> steps,
+                             std::optional<double> lr);
   llvm::json::Value every(const Found &found, llvm::StringRef name);
   /// Reports a prompt with characters that the tokenizer lacks.
   void checkPrompt(const Found &found, llvm::StringRef prompt);

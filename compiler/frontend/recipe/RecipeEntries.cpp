@@ -162,17 +162,19 @@ void RecipeBuilder::finish(Form &form, StringRef what) {
 void RecipeBuilder::reportNoPlace(const Form &form, const Expr &value,
                                   StringRef what) {
   bool hasPlaces = false;
+  size_t before = 0; // other values without a name
   std::vector<std::string> free = form.known;
   for (auto [arg, isUsed] : llvm::zip(form.args, form.used)) {
     hasPlaces |= isUsed && arg.name.empty();
+    before += arg.name.empty() && arg.value->range.begin < value.range.begin;
     llvm::erase(free, arg.name);
   }
   Diagnostic &d = e.diags.error(
       801, value.range,
       "`" + what + "` takes no " + (hasPlaces ? "further " : "") + "value" +
           (form.known.empty() ? "" : " without a name"));
-  if (!hasPlaces && !free.empty())
-    d.help("write what it is: `" + free.front() + " = " +
+  if (!hasPlaces && before < free.size())
+    d.help("write what it is: `" + free[before] + " = " +
            e.sources.text(value.range) + "`");
   if (!form.known.empty())
     d.help("it has " + namesOf(form.known));
