@@ -432,19 +432,21 @@ std::vector<std::string> loadWeights(const std::string &path, Model &model,
   return notes;
 }
 
-/// Of a file of tensors: a header has some lines for each.
 static uint64_t bytesOf(const std::vector<FloatTensor> &tensors) {
-  uint64_t bytes = 1024;
+  uint64_t bytes = 0;
   for (const FloatTensor &tensor : tensors)
-    bytes += tensor.elements() * sizeof(float) + 256 + 2 * tensor.name.size();
+    bytes += tensor.elements() * sizeof(float);
   return bytes;
 }
 
 uint64_t bytesToCome(const Model &model, const SpaceNeeds &needs,
                      uint64_t block) {
-  // Files take whole blocks.
+  // Files take whole blocks; a header has some lines for each tensor.
   auto fileBytes = [&](const std::vector<FloatTensor> &tensors) {
-    return (bytesOf(tensors) + block - 1) / block * block;
+    uint64_t bytes = 1024 + bytesOf(tensors);
+    for (const FloatTensor &tensor : tensors)
+      bytes += 256 + 2 * tensor.name.size();
+    return (bytes + block - 1) / block * block;
   };
   uint64_t weights = fileBytes(parameterTensors(model));
   // The state, and the folder of an older one.
@@ -463,8 +465,8 @@ void checkSpace(const RunFolder &run, const Model &model,
   uint64_t largest =
       std::max(bytesOf(parameterTensors(model)), bytesOf(stateTensors(model)));
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < largest)
-    throw InputError("this training may write files of {} into {}, and the "
-                     "size limit of this process is {} (ulimit -f)",
+    throw InputError("this training writes more than {} into a file of {}, and "
+                     "the size limit of this process is {} (ulimit -f)",
                      byteText(largest), run.path(), byteText(limit.rlim_cur));
   struct statvfs status;
   if (statvfs(run.path().c_str(), &status) != 0)

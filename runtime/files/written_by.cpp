@@ -40,7 +40,7 @@ bool isWrittenBy(const std::string &path, const std::string &command) {
 
 void requireNoOtherKind(const std::string &path) {
   for (const char *ending : {".gguf", ".npy", ".npz", ".bin", ".pt", ".pth",
-                             ".h5", ".json", ".jsonl", ".csv", ".txt"})
+                             ".h5", ".json", ".jsonl", ".csv"})
     if (path.ends_with(ending))
       throw InputError("{}: what is written is no {} file, but a safetensors "
                        "one: name it .safetensors",

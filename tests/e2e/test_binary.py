@@ -199,12 +199,12 @@ class Memory(Folder):
         result = run(self.model, "train", "--json", "--resume", "limited", "--steps", "6",
                      cwd=self.folder, file_bytes=limit)
         self.assertEqual(result.returncode, INPUT_ERROR, result.stderr)
-        self.assertRegex(result.stderr, r"may write files of .* into limited, and the size limit of this process is .*ulimit -f")
+        self.assertRegex(result.stderr, r"writes more than .* into a file of limited, and the size limit of this process is .*ulimit -f")
         self.assertEqual(digest(out), before)
         # Where nothing can be written, nor is there the folder.
         result = run(self.model, "train", "--out", "none/such", cwd=self.folder, file_bytes=9)
         self.assertEqual(result.returncode, INPUT_ERROR, result.stderr)
-        self.assertRegex(result.stderr, r"may write files of [\d.]+ KiB into none/such, and the size limit of this process is "
+        self.assertRegex(result.stderr, r"writes more than [\d.]+ KiB into a file of none/such, and the size limit of this process is "
                          r"9 bytes \(ulimit -f\)")
         self.assertFalse((self.folder / "none").exists())
 

@@ -1300,8 +1300,10 @@ TEST_F(CommandLine, ADamagedOptimizerIsNotGoneOnFrom) {
 TEST_F(CommandLine, AFullDiskIsNoticedAndNothingIsLost) {
   ASSERT_EQ(run("train --out run --steps 20").code, 0);
   std::string weights = contentOf(folder / "run/model.safetensors");
-  // No file may grow beyond 1024 bytes: the weights take a few more.
-  expectError("train --resume run --steps 22", {"run/model.safetensors"},
+  // No file may grow beyond 1024 bytes: the optimizer's state takes more.
+  expectError("train --resume run --steps 22",
+              {"writes more than 1.6 KiB into a file of run",
+               "the size limit of this process is 1.0 KiB (ulimit -f)"},
               "ulimit -f 2; trap '' XFSZ;");
   EXPECT_EQ(contentOf(folder / "run/model.safetensors"), weights);
   EXPECT_EQ(run("train --resume run --steps 22").code, 0);
@@ -1352,7 +1354,7 @@ TEST_F(CommandLine, RunsGetTheirOwnFolders) {
 TEST_F(CommandLine, IsSmall) {
   ASSERT_EQ(std::system(("strip -o " + (folder / "toy") + " " TFM_TOY).c_str()),
             0);
-  EXPECT_LT(std::filesystem::file_size(folder / "toy"), 4'057'000u);
+  EXPECT_LT(std::filesystem::file_size(folder / "toy"), 4'060'000u);
 }
 #endif
 
